@@ -62,11 +62,13 @@ func TestEpochsOfDecisions(t *testing.T) {
 		}
 		var mu sync.Mutex
 		asked, answer := account.Epochs{}, error(nil)
-		m.Fence(func(_ context.Context, epochs account.Epochs) error {
-			mu.Lock()
-			defer mu.Unlock()
-			maps.Copy(asked, epochs)
-			return answer
+		m.Fence(func(context.Context) account.EpochCheck {
+			return func(epochs account.Epochs) error {
+				mu.Lock()
+				defer mu.Unlock()
+				maps.Copy(asked, epochs)
+				return answer
+			}
 		})
 		for name, c := range map[string]struct {
 			call func(context.Context) error

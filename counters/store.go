@@ -93,12 +93,10 @@ func (s *Store) OnCall(f func(ctx context.Context, op string, took time.Duration
 	s.script.OnCall = f
 }
 
-// Fence registers the check whether fenced epochs are in force (rule 15). A method that called a script
-// under such epochs then also returns the error of the check. The check is not made for scripts that
-// change only Redis (account.Contained), nor by Epochs and Built. Register it before the first call.
-func (s *Store) Fence(inForce func(context.Context, account.Epochs) error) {
-	s.script.InForce = inForce
-}
+// Fence registers the look at which epochs are in force (rule 15). A method that called a script under fenced
+// epochs then also returns the error of the look's check. There is no look for scripts that change only Redis
+// (account.Contained), nor by Epochs and Built. Register it before the first call.
+func (s *Store) Fence(look func(context.Context) account.EpochCheck) { s.script.Look = look }
 
 // Close closes the connections, also those of a client that New was given.
 func (s *Store) Close() error {

@@ -24,7 +24,7 @@ const (
 	roomWait = 100 * time.Millisecond
 	// slowPlaces is the number of additional handlers for each one of Options.Concurrency: so many events
 	// may wait for Gardener and not count toward it (leavePlace).
-	slowPlaces = 20
+	slowPlaces = 13
 	// heldTurns is the number of events that are answered at a time after an open circuit has refused
 	// their calls (awaitTurn). When a circuit opens, the calls of thousands of events may fail at once,
 	// and these events must not slow down the others.

@@ -57,7 +57,7 @@ type Options struct {
 	Kind      string // of the bindings, as replies name it
 
 	// Concurrency is how many events are handled at once, beside those that wait for Gardener (leavePlace).
-	// Defaults to 192.
+	// Defaults to 288.
 	Concurrency int
 	// MaxAckPending is the consumer's limit. The bound of a worker's queue is an eighth of it, but not
 	// below 2,048 and not above 8,192 events.
@@ -83,7 +83,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.Concurrency == 0 {
-		o.Concurrency = 192
+		o.Concurrency = 288
 	}
 	if o.AckWait == 0 {
 		o.AckWait = 30 * time.Second

@@ -235,7 +235,7 @@ func (d *daemon) open(ctx, background context.Context) error {
 	}
 	p.counters.OnCall(d.tel.Metrics.Redis)
 	p.fence = fence.New(p.ledger, d.observer())
-	p.counters.Fence(p.fence.InForce)
+	p.counters.Fence(p.fence.Look)
 	if err := d.retry(ctx, &p.up.redis, "checking Redis", func() error { return d.checkRedis(ctx) }); err != nil {
 		return err
 	}

@@ -20,16 +20,17 @@ type Client struct {
 	// OnCall, if it is set, is called after every call, with the script's name. Many goroutines call it
 	// concurrently.
 	OnCall func(ctx context.Context, op string, took time.Duration)
-	// InForce, if it is set, returns an error unless decisions under these fenced epochs may have effects. Ask
-	// does not call it for scripts that change only Redis (account.Contained), and AskAll never does.
-	InForce func(context.Context, account.Epochs) error
+	// Look, if it is set, looks which epochs are in force (rule 15). Ask calls it after an answer under fenced
+	// epochs, unless the script changes only Redis (account.Contained); callers on a lane share looks. AskAll never
+	// calls it.
+	Look func(context.Context) account.EpochCheck
 
 	lanes *lanes // nil: every call takes a connection of Redis
 }
 
 // OverLanes makes callers share one connection to each server, which batches concurrent requests into one
 // round trip. EndLanes closes these connections.
-func (c *Client) OverLanes() { c.lanes = &lanes{} }
+func (c *Client) OverLanes() { c.lanes = &lanes{owner: c} }
 
 // EndLanes closes the connections of OverLanes; later calls use connections of Redis.
 func (c *Client) EndLanes() {
@@ -39,33 +40,46 @@ func (c *Client) EndLanes() {
 }
 
 // Ask sends a request to a script. place names the pool or bucket in errors and in epochs. Errors:
-// account.ErrNotBuilt, account.ErrRebuilt, the error of InForce, or an *engine.Error of Redis.
+// account.ErrNotBuilt, account.ErrRebuilt, the error of a check, or an *engine.Error of Redis.
 func (c *Client) Ask(ctx context.Context, sc Script, place string, asked Request) (*Reply, error) {
 	begin := time.Now()
 	answer := c.overLane(ctx, sc, asked)
 	if answer.err != nil && !refused(answer.err) && ctx.Err() == nil {
 		answer = c.withoutLane(ctx, sc, asked)
 	}
-	c.called(ctx, sc, begin)
+	c.called(ctx, sc, begin, answer.at)
 	r, err := sc.read(place, answer.values, answer.err)
-	if err != nil || len(answer.fenced) == 0 || c.InForce == nil || account.Contained(sc.name) {
+	if err != nil || !c.looks(sc, answer) {
 		return r, err
 	}
-	if err := c.InForce(ctx, asked.epochs(place, answer.fenced)); err != nil {
+	check := answer.check
+	if check == nil {
+		check = c.Look(ctx)
+	}
+	if err := check(asked.epochs(place, answer.fenced)); err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", sc.name, place, err)
 	}
 	return r, nil
+}
+
+// looks reports whether the answer counts only after a look.
+func (c *Client) looks(sc Script, answer laneAnswer) bool {
+	return answer.err == nil && len(answer.fenced) > 0 && c.Look != nil && !account.Contained(sc.name)
 }
 
 func (c *Client) withoutLane(ctx context.Context, sc Script, asked Request) laneAnswer {
 	return first(sc.Together(ctx, c.Redis(), asked))
 }
 
-// called reports the duration of a call to OnCall.
-func (c *Client) called(ctx context.Context, sc Script, begin time.Time) {
-	if c.OnCall != nil {
-		c.OnCall(ctx, sc.name, time.Since(begin))
+// called reports the duration of a call to OnCall. The call ended at a time, or now if that is zero.
+func (c *Client) called(ctx context.Context, sc Script, begin, end time.Time) {
+	if c.OnCall == nil {
+		return
 	}
+	if end.IsZero() {
+		end = time.Now()
+	}
+	c.OnCall(ctx, sc.name, end.Sub(begin))
 }
 
 // Call is one of the calls of AskAll.
@@ -77,7 +91,7 @@ type Call struct {
 // AskAll runs a script several times in one round trip, and returns a reply for each call: nil if the
 // place of the call is not built. Any other failure of a call is the error, without replies.
 func (c *Client) AskAll(ctx context.Context, sc Script, calls []Call) ([]*Reply, error) {
-	defer c.called(ctx, sc, time.Now())
+	defer c.called(ctx, sc, time.Now(), time.Time{})
 	send := func() ([]*redis.Cmd, error) {
 		results := make([]*redis.Cmd, len(calls))
 		pipe := c.Redis().Pipeline()

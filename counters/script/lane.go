@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/hap-worker/hap-worker/counters/connection"
+	"github.com/hap-worker/hap-worker/engine/account"
 )
 
 // mostAtOnce bounds the requests of one round trip, so that no caller waits long for the others.
@@ -38,6 +39,7 @@ type lane struct {
 	master *redis.Client // whose server it leads to
 	slots  bool          // the server is one of a cluster
 	client *redis.Client // separate, so that it takes no connection from other callers
+	owner  *Client
 	wake   chan struct{}
 
 	mu     sync.Mutex
@@ -62,16 +64,18 @@ type laneCall struct {
 // laneAnswer is a script's answer to one request, or the error.
 type laneAnswer struct {
 	values any
-	fenced map[string]string // by meta keys: the fenced epochs of all places of the call, also of other requests'
+	fenced map[string]string  // by meta keys: the fenced epochs of all places of the call, also of other requests'
+	check  account.EpochCheck // from a look after the answer; nil if there was none
+	at     time.Time          // when the server's answer arrived
 	err    error
 }
 
-func newLane(master *redis.Client, slots bool) *lane {
+func newLane(owner *Client, master *redis.Client, slots bool) *lane {
 	o := *master.Options()
 	o.PoolSize, o.MinIdleConns, o.MaxRetries = 1, 0, -1
 	// A separate configuration: the master's is shared by pointer, and written while the master connects.
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return &lane{master: master, slots: slots, client: redis.NewClient(&o), wake: make(chan struct{}, 1)}
+	return &lane{master: master, slots: slots, client: redis.NewClient(&o), owner: owner, wake: make(chan struct{}, 1)}
 }
 
 // do sends a request and waits for its answer or the end of ctx. After an error the request may or may
@@ -164,11 +168,27 @@ func (l *lane) send(batch []*laneCall) {
 		_ = pipe.Process(ctx, groups[i].cmd) // it only gathers
 	}
 	_, _ = pipe.Exec(ctx) // each group has its own error
+	at := time.Now()
 	lost := false
+	var looked []group
 	for _, g := range groups {
 		err := g.cmd.Err()
 		lost = lost || err != nil && !refused(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
-		g.tell()
+		if g.read(at); l.owner.looks(g.script, g.answer) {
+			looked = append(looked, g)
+		} else {
+			g.tell()
+		}
+	}
+	if len(looked) > 0 {
+		// The callers of a batch wait for one look, not each for its own: a caller that waits twice costs more CPU.
+		l.owner.lanes.running.Go(func() {
+			check := l.owner.Look(ctx)
+			for _, g := range looked {
+				g.answer.check = check
+				g.tell()
+			}
+		})
 	}
 	if lost {
 		l.disconnect()
@@ -181,6 +201,8 @@ type group struct {
 	calls     []*laneCall
 	arguments int
 	cmd       *redis.Cmd
+	answer    laneAnswer // what all calls share of it
+	values    []any      // of each call, nil after an error
 }
 
 // together groups the calls of a batch that one script call can decide.
@@ -220,20 +242,24 @@ func (g *group) command(ctx context.Context, server string) *redis.Cmd {
 	return redis.NewCmd(ctx, append(all, args...)...)
 }
 
+// read reads the server's answer, which arrived at a time.
+func (g *group) read(at time.Time) {
+	g.answer.at = at
+	values, err := g.cmd.Slice()
+	if err == nil {
+		g.values, g.answer.fenced, err = g.script.answers(values, len(g.calls))
+	}
+	g.answer.err = err
+}
+
 // tell sends each call its answer.
 func (g *group) tell() {
-	values, err := g.cmd.Slice()
-	var answers []any
-	var fenced map[string]string
-	if err == nil {
-		answers, fenced, err = g.script.answers(values, len(g.calls))
-	}
 	for i, call := range g.calls {
-		if err != nil {
-			call.done <- laneAnswer{err: err}
-			continue
+		answer := g.answer
+		if answer.err == nil {
+			answer.values, answer.err = g.values[i], failure(g.values[i])
 		}
-		call.done <- laneAnswer{values: answers[i], fenced: fenced, err: failure(answers[i])}
+		call.done <- answer
 	}
 }
 
@@ -278,10 +304,11 @@ func (l *lane) disconnect() {
 
 // lanes are the lanes of a Client, one to each server.
 type lanes struct {
+	owner    *Client
 	mu       sync.Mutex
 	byServer map[string]*lane
 	closed   bool
-	running  sync.WaitGroup // includes replaced lanes
+	running  sync.WaitGroup // includes replaced lanes, and looks
 }
 
 // to returns the lane to a server. After close it returns a closed lane, or nil.
@@ -304,7 +331,7 @@ func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 	if ls.byServer == nil {
 		ls.byServer = map[string]*lane{}
 	}
-	l = newLane(master, slots)
+	l = newLane(ls.owner, master, slots)
 	l.used = time.Now()
 	ls.byServer[address] = l
 	ls.running.Go(l.run)

@@ -19,6 +19,10 @@ func Fenced(epoch string) bool { return strings.HasPrefix(epoch, fenced) }
 // Epochs are the epochs of places, by name: pools, buckets of the directory, and the network ranges.
 type Epochs map[string]string
 
+// EpochCheck returns an error unless decisions under these epochs may have effects outside of Redis (rule 15), by
+// the look that returned it.
+type EpochCheck func(Epochs) error
+
 // RangesPlace is the place of the network ranges. No pool has a colon in its name.
 const RangesPlace = "net:"
 

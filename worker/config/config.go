@@ -28,7 +28,7 @@ type Config struct {
 	// Defaults to the cluster of KUBECONFIG or ~/.kube/config, or else to the one in which the worker runs.
 	Gardener Gardener `key:"gardener"`
 	// Worker sets how many events are processed at once and how long each may take.
-	// Defaults to 192 events at once.
+	// Defaults to 288 events at once.
 	Worker Worker `key:"worker"`
 	// Telemetry configures logs, metrics, traces and the HTTP listener.
 	// Defaults to JSON logs and a listener on :8080.

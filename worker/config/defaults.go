@@ -73,7 +73,7 @@ func Default() *Config {
 			}, Tenant: []string{"account"}},
 		},
 		Worker: Worker{
-			Mode: ModeActive, Concurrency: 192,
+			Mode: ModeActive, Concurrency: 288,
 			AckWait: 30 * time.Second, Budget: 20 * time.Second, Drain: 25 * time.Second,
 			Reconcile: Reconcile{Interval: day, Repair: true},
 			Shadow:    Shadow{Interval: 15 * time.Second, Patience: time.Hour},

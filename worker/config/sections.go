@@ -164,7 +164,7 @@ type Worker struct {
 	// Defaults to a comparison every 15 seconds.
 	Shadow Shadow `key:"shadow"`
 	// Concurrency is the number of events that one worker handles at once.
-	// Defaults to 192.
+	// Defaults to 288.
 	Concurrency int `key:"concurrency"`
 	// AckWait is the time without a progress report after which NATS redelivers an event. The worker reports
 	// progress three times in AckWait. AckWait must be longer than Budget.

@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/coalesce"
 	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/worker/crash"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -29,6 +30,7 @@ type Fence struct {
 // look is one read of the record.
 type look struct {
 	began time.Time
+	took  time.Duration
 	found storage.EpochRecord
 }
 
@@ -40,8 +42,11 @@ func New(record Record, observer observe.Observer) *Fence {
 		ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
 		defer cancel()
 		l := look{began: time.Now()}
-		var err error
-		l.found, err = record.Epochs(ctx)
+		err := crash.Guard(func() (err error) { // a panic here is in no goroutine of an event
+			l.found, err = record.Epochs(ctx)
+			return err
+		})
+		l.took = time.Since(l.began)
 		return l, err
 	}
 	return f
@@ -50,23 +55,35 @@ func New(record Record, observer observe.Observer) *Fence {
 // lookLimit is the time-out of a read, so that later callers do not wait for one that hangs.
 const lookLimit = 5 * time.Second
 
-// InForce returns nil if all these epochs are in force at a moment after the call began. Before the call,
-// read the fence of the effect: the last sequence of the reply's subject, or the object's resourceVersion.
-// Errors: account.ErrNotInForce; the error of the record or of ctx, after which the epochs may be in force or
-// not. InForce ignores epochs of older versions, which are in no record.
+// Look reads the record and returns a check against it, which returns nil if all epochs are in force at a moment
+// after Look began. Before Look, read the fence of the effect: the last sequence of the reply's subject, or the
+// object's resourceVersion; and decide under the epochs. Errors of the check: account.ErrNotInForce; the error of
+// the record or of ctx, after which the epochs may be in force or not. It ignores epochs of older versions, which
+// are in no record.
+func (f *Fence) Look(ctx context.Context) account.EpochCheck {
+	l, err := f.looks.Get(ctx)
+	return func(epochs account.Epochs) error {
+		if !fenced(epochs) {
+			return nil
+		}
+		if l.began.IsZero() {
+			return err // the context of Look has ended
+		}
+		found := err
+		if found == nil {
+			found = compare(l.found.Epochs, epochs)
+		}
+		f.observer.Fence(ctx, observe.Fence{Duration: l.took, Err: found})
+		return found
+	}
+}
+
+// InForce looks, and checks the epochs. Without a fenced epoch it does not look.
 func (f *Fence) InForce(ctx context.Context, epochs account.Epochs) error {
 	if !fenced(epochs) {
 		return nil
 	}
-	l, err := f.looks.Get(ctx)
-	if l.began.IsZero() {
-		return err // ctx has ended
-	}
-	if err == nil {
-		err = compare(l.found.Epochs, epochs)
-	}
-	f.observer.Fence(ctx, observe.Fence{Duration: time.Since(l.began), Err: err})
-	return err
+	return f.Look(ctx)(epochs)
 }
 
 func fenced(epochs account.Epochs) bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/worker/crash"
 	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -121,4 +122,18 @@ func TestLooksAreShared(t *testing.T) {
 			t.Errorf("the record was read %d times, want 2", r.reads)
 		}
 	})
+}
+
+// fallen is a record whose reading panics.
+type fallen struct{}
+
+func (fallen) Epochs(context.Context) (storage.EpochRecord, error) { panic("junk") }
+
+// TestLookThatPanics: many callers share a look, outside of their goroutines, so a panic is an error of each.
+func TestLookThatPanics(t *testing.T) {
+	t.Parallel()
+	err := fence.New(fallen{}, observe.Observer{}).Look(t.Context())(account.Epochs{"aws": one})
+	if _, panicked := errors.AsType[*crash.Panic](err); !panicked {
+		t.Errorf("%v, want the panic", err)
+	}
 }
