@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,9 +23,10 @@ type overrides struct {
 
 // readEnv reads the HAP_ variables: HAP_NATS_URL is nats.url. It ignores case and underscores, so
 // HAP_NATS_MAX_BYTES is nats.maxBytes. It records the variable of each key in variables, and adds faults to
-// wrong.
+// wrong, also for a key that two spellings set to different values.
 func readEnv(env []string, variables map[string]string, wrong *faults) overrides {
 	read := overrides{values: map[string]any{}}
+	var set []variable
 	known := envKeys()
 	for _, entry := range env {
 		name, text, _ := strings.Cut(entry, "=")
@@ -41,10 +43,27 @@ func readEnv(env []string, variables map[string]string, wrong *faults) overrides
 			wrong.list = append(wrong.list, document.Fault{File: name, Path: path, Kind: document.Value, Message: err.Error()})
 			continue
 		}
-		variables[path] = name
-		put(read.values, strings.Split(path, "."), value)
+		set = append(set, variable{name, path, value})
+	}
+	// A mapping comes before its entries, in whichever order the environment has them.
+	slices.SortStableFunc(set, func(a, b variable) int { return strings.Compare(a.path, b.path) })
+	for i, v := range set {
+		if i > 0 && set[i-1].path == v.path && set[i-1].name != v.name && !reflect.DeepEqual(set[i-1].value, v.value) {
+			wrong.list = append(wrong.list, document.Fault{
+				File: v.name, Path: v.path, Kind: document.Value,
+				Message: fmt.Sprintf("is another value than that of %s, and both name this key: set one of them", set[i-1].name),
+			})
+		}
+		variables[v.path] = v.name
+		put(read.values, strings.Split(v.path, "."), v.value)
 	}
 	return read
+}
+
+// variable is a variable that sets the key at a path.
+type variable struct {
+	name, path string
+	value      any
 }
 
 // serviceLink matches the variables that Kubernetes sets for a Service whose name begins with hap-.
