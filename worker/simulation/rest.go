@@ -264,13 +264,31 @@ func (w *world) networkFull(runtime string) bool {
 	return err != nil
 }
 
-// holdsBack reports whether rule 3 keeps the tenant from a free account: it may have only one, and its own is
-// cordoned or was changed by hand.
+// holdsBack reports whether rule 3 keeps the tenant from a free account: it may have only one, and its own must
+// not gain runtimes. That is so if it is cordoned or was changed by hand, or if a deprovision marked it dirty and
+// was then deleted with its stream, so that a rebuild counts the runtime again.
 func (w *world) holdsBack(r storage.WaitingRequest) bool {
-	return slices.ContainsFunc(w.bindings(func(b engine.Binding) bool { return w.truth.edited[b.Name] }), func(b engine.Binding) bool {
+	tenant := r.Event.Provision.GlobalAccountID
+	barred := func(b engine.Binding) bool {
+		return w.truth.edited[b.Name] || b.Dirty && w.countsDeparted(r.Pool, b.Name)
+	}
+	return slices.ContainsFunc(w.bindings(barred), func(b engine.Binding) bool {
 		rec, _ := w.masters[0].counters.Binding(context.Background(), r.Pool, b.Name)
-		return b.Tenant == r.Event.Provision.GlobalAccountID || rec.Tenant == r.Event.Provision.GlobalAccountID
+		return b.Tenant == tenant || rec.Tenant == tenant
 	})
+}
+
+// countsDeparted reports whether Redis counts a runtime on a binding whose deprovision was deleted by hand.
+func (w *world) countsDeparted(pool, binding string) bool {
+	for _, l := range w.truth.all {
+		if !l.leaves || !w.truth.excused[l.runtime] {
+			continue
+		}
+		if rt, err := w.masters[0].counters.RuntimeIn(context.Background(), pool, l.runtime); err == nil && rt.State == account.RuntimeAssigned && rt.Binding == binding {
+			return true
+		}
+	}
+	return false
 }
 
 // passedOver reports whether a runtime waits, and another runtime of its tenant waits for the same pool.
