@@ -40,7 +40,8 @@ func newAPI(config *rest.Config, h *http.Client) (*rest.RESTClient, error) {
 	return rest.RESTClientForConfigAndClient(config, h)
 }
 
-// path returns the segments of the path of a resource in the namespace, or of one object.
+// path returns the segments of the path of a resource in the namespace or, with a name, of the object of
+// that name.
 func (c *Client) path(r schema.GroupVersionResource, name ...string) []string {
 	segments := []string{"apis", r.Group, r.Version, "namespaces", c.opts.Namespace, r.Resource}
 	if r.Group == "" {

@@ -51,9 +51,9 @@ func (c *Client) MarkDirty(ctx context.Context, seen engine.Binding, mark engine
 	})
 }
 
-// Unclaim removes tenantName and the pool of the claim, and writes the generation of the mark, from which
-// the next claim counts on, if seen is the server's present state. It is for claims with which no request
-// was answered. Errors as for Claim.
+// Unclaim removes tenantName and the pool of the claim, and writes the generation of the mark, if seen is
+// the server's present state. The next claim has the generation after it. It is for claims with which no
+// request was answered. Errors as for Claim.
 func (c *Client) Unclaim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return c.patch(ctx, "unclaim", seen, change{
 		labels:      fields{c.decoder.keys.tenantName: nil},
@@ -62,8 +62,8 @@ func (c *Client) Unclaim(ctx context.Context, seen engine.Binding, mark engine.M
 }
 
 // Free removes tenantName, dirty and the pool of the claim, and records the id of the request to release the
-// binding, in one write, if seen is the server's present state. The generation stays: the next claim counts
-// on from it. Errors as for Claim.
+// binding, in one write, if seen is the server's present state. The generation stays, and the next claim has
+// the generation after it. Errors as for Claim.
 func (c *Client) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
 	return c.patch(ctx, "free", seen, change{
 		labels:      fields{c.decoder.keys.dirty: nil, c.decoder.keys.tenantName: nil},
@@ -77,7 +77,8 @@ func (c *Client) List(ctx context.Context, f func(engine.Binding) error) error {
 	return c.list(ctx, c.decoder.keys.hyperscalerType, f)
 }
 
-// ListOf is List for the bindings whose label names a tenant. SameSecretAs compares only these bindings.
+// ListOf is List for the bindings whose label names this tenant. Their SameSecretAs can only name each
+// other: other bindings with the same Secret are not read.
 func (c *Client) ListOf(ctx context.Context, tenant string, f func(engine.Binding) error) error {
 	return c.list(ctx, c.decoder.keys.hyperscalerType+","+c.decoder.keys.tenantName+"="+tenant, f)
 }
@@ -104,7 +105,7 @@ func (c *Client) list(ctx context.Context, selector string, f func(engine.Bindin
 	return nil
 }
 
-// fields of a merge patch; nil removes one.
+// fields are the fields of a merge patch by name; the value nil removes a field.
 type fields map[string]any
 
 // change says what a write does to the metadata of a binding.

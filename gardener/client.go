@@ -130,9 +130,9 @@ func (c *Client) watch(meta metadata.Interface, whole dynamic.Interface) error {
 }
 
 // OnChange registers a function that is called with each binding that exists at the start, appears or
-// changes. deleted is true, with the last known state, for a binding that was deleted or has left its
-// pool. One goroutine calls it, after the cache has changed, and the watch waits for it. Register it
-// before Start.
+// changes. deleted is true, with the last known state, for a binding that was deleted or has left its pool;
+// after a move to another pool, a second call follows with the new state. One goroutine calls it, after the
+// cache has changed, and the watch waits for it. Register it before Start.
 func (c *Client) OnChange(f func(b engine.Binding, deleted bool)) { c.handlers = append(c.handlers, f) }
 
 // Start starts the watch and returns; WaitSynced waits for the first list. The watch ends with ctx or
@@ -163,8 +163,8 @@ func (c *Client) Stop() {
 	c.http.CloseIdleConnections()
 }
 
-// Synced reports whether the cache has received all bindings at least once and, with Secrets, the
-// bindings that refer to them.
+// Synced reports whether the cache has received all bindings at least once. If the bindings are Secrets, it
+// must also have received the CredentialsBindings and SecretBindings that refer to them.
 func (c *Client) Synced() bool {
 	return c.events.HasSynced() && !slices.ContainsFunc(c.referrers, func(i cache.SharedIndexInformer) bool { return !i.HasSynced() })
 }
@@ -182,8 +182,8 @@ func (c *Client) WaitSynced(ctx context.Context) error {
 	return err
 }
 
-// watchFailed warns the operator of a failure that is news. The informer itself tries
-// again.
+// watchFailed warns the operator of an unexpected failure, unless the same failure was recorded a short time
+// before (kube.Failures.Add). The informer itself tries again.
 func (c *Client) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
 	if verdict.Expected(err) {
 		return

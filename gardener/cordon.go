@@ -8,9 +8,9 @@ import (
 )
 
 // Cordon excludes a binding from new assignments or, if on is false, ends that. changed is false if the
-// binding had the wanted state already. After a conflict or an unknown result Cordon reads and writes again,
-// until ctx ends, and then returns that error. Other errors: engine.CodeUnknownBinding,
-// engine.ErrUnavailable.
+// binding had the wanted state already, before any write. With an error it means nothing. After a conflict
+// or an unknown result Cordon reads and writes again, until ctx ends, and then returns that error. Other
+// errors: engine.CodeUnknownBinding, engine.ErrUnavailable.
 func (c *Client) Cordon(ctx context.Context, name string, on bool) (b engine.Binding, changed bool, err error) {
 	value := any(nil)
 	if on {

@@ -23,8 +23,8 @@ import (
 const (
 	LabelCordon          = "hap-worker/cordon"      // "true" keeps a binding from new assignments
 	AnnotationGeneration = "hap-worker/generation"  // counts the claims of a binding
-	AnnotationEpoch      = "hap-worker/epoch"       // of the last confirmation
-	AnnotationPool       = "hap-worker/pool"        // of the claim, and the tenant that it is for
+	AnnotationEpoch      = "hap-worker/epoch"       // the Redis epoch of the last confirmation
+	AnnotationPool       = "hap-worker/pool"        // the pool in which the binding was claimed, and the tenant of that claim
 	AnnotationReleasedBy = "hap-worker/released-by" // request id of the last release
 )
 
@@ -45,8 +45,8 @@ type keys struct {
 	hyperscalerType, tenantName, dirty, internal, shared, euAccess string
 }
 
-// LabelKeys returns the label keys of a preset, by documented name; ok is false for an unknown preset.
-// "" is the preset "default".
+// LabelKeys returns the label keys of a preset, by documented name; for an unknown preset it returns nil and
+// false. "" is the preset "default".
 func LabelKeys(preset string) (m map[string]string, ok bool) {
 	m = map[string]string{
 		"hyperscalerType": "hyperscalerType", "tenantName": "tenantName", "dirty": "dirty",
@@ -193,7 +193,7 @@ type account struct {
 	engine.Binding
 
 	credentials string // kind, namespace and name of what the binding refers to; "" for a Secret
-	created     int64  // in seconds
+	created     int64  // creation time in seconds since 1970
 }
 
 // GetObjectMeta returns a new ObjectMeta with the fields that the informer reads. A stored one would

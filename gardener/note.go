@@ -43,16 +43,16 @@ type kubernetesEvent struct {
 	eventCount
 }
 
-// eventCount has the fields of an Event that change when the same happens again.
+// eventCount has the fields of an Event that change when its occurrence happens again.
 type eventCount struct {
 	Count         int    `json:"count"`
 	LastTimestamp string `json:"lastTimestamp"`
 }
 
-// Note writes an Event about a binding, or its higher count. It does not retry: a failed note is lost.
-// An Event that another worker has already written is no error. It needs the rights to create and
-// patch events, and to get bindings. Errors: engine.CodeUnknownBinding, engine.ErrUnavailable and any
-// other error of the API.
+// Note writes an Event about a binding. If n.Written is set and the Event still exists, it only updates its
+// count and last time. It does not retry: a failed note is lost. An Event that another worker has already
+// written is no error. It needs the rights to create and patch events, and to get bindings. Errors:
+// engine.CodeUnknownBinding, engine.ErrUnavailable and any other error of the API.
 func (c *Client) Note(ctx context.Context, n engine.Note) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()

@@ -86,7 +86,8 @@ func secretIndex(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// stripReferrer is the transform of the referrers' caches.
+// stripReferrer is the transform of the referrers' caches. It keeps only identity, resourceVersion and
+// Secret of a binding.
 func (c *Client) stripReferrer(obj any) (any, error) {
 	o, ok := obj.(*unstructured.Unstructured)
 	if !ok {

@@ -40,7 +40,7 @@ func (c *Client) Renamings(ctx context.Context, to map[string]string) ([]Renamin
 	before, after := c.decoder.keys.list(), target.list()
 	for i, key := range after {
 		if at := slices.Index(before, key); at >= 0 && at != i {
-			return nil, fmt.Errorf("%q is to be the key of %s and is that of %s now: rename by way of a key that is neither", key, keyNames[i], keyNames[at])
+			return nil, fmt.Errorf("%q is to be the key of %s and is that of %s now: rename that one to a third key first", key, keyNames[i], keyNames[at])
 		}
 	}
 	found := map[string]Renaming{}

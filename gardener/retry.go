@@ -13,8 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/gardener/verdict"
 )
 
-// read repeats call until it succeeds or fails for good, the budget is spent, ctx ends, or the callback of
-// engine.WithAttempts ends it.
+// read repeats call until it succeeds or fails in a way that a repeat cannot help (any verdict but Again),
+// the budget is spent, ctx ends, or the callback of engine.WithAttempts returns an error.
 func (c *Client) read(ctx context.Context, op string, call func(context.Context) error) error {
 	return c.repeat(ctx, op, call, false)
 }

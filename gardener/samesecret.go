@@ -32,21 +32,25 @@ func (t target) named(namespace string) string {
 	return cmp.Or(t.Kind, "Secret") + " " + cmp.Or(t.Namespace, namespace) + "/" + t.Name
 }
 
-// holder returns the binding that stands for an account: one that has a tenant or is dirty, then the
-// oldest, then the first by name. It returns nil if all are shared, because shared bindings do not
-// separate tenants.
+// holder returns the binding that stands for an account: one that is dirty, since the account is being emptied,
+// then one that has a tenant, then the oldest, then the first by name. It returns nil if all are shared, because
+// shared bindings do not separate tenants.
 func holder(same []*account) *account {
 	if !slices.ContainsFunc(same, func(a *account) bool { return !a.Shared }) {
 		return nil
 	}
-	free := func(a *account) int {
-		if a.Tenant == "" && !a.Dirty {
+	rank := func(a *account) int {
+		switch {
+		case a.Dirty:
+			return 0
+		case a.Tenant != "":
 			return 1
+		default:
+			return 2
 		}
-		return 0
 	}
 	return slices.MinFunc(same, func(a, b *account) int {
-		return cmp.Or(free(a)-free(b), cmp.Compare(a.created, b.created), strings.Compare(a.Name, b.Name))
+		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.created, b.created), strings.Compare(a.Name, b.Name))
 	})
 }
 
@@ -75,6 +79,18 @@ func (c *Client) sameSecret(credentials string) []*account {
 		}
 	}
 	return same
+}
+
+// namesOf returns the binding's name and those of the other bindings with its credentials.
+func (c *Client) namesOf(binding string) []string {
+	names := []string{binding}
+	obj, _, err := c.informer.GetIndexer().GetByKey(c.opts.Namespace + "/" + binding)
+	if a, known := obj.(*account); known && err == nil {
+		for _, same := range c.sameSecret(a.credentials) {
+			names = append(names, same.Name)
+		}
+	}
+	return names
 }
 
 // regroup updates SameSecretAs of the bindings with these credentials.

@@ -3,6 +3,7 @@ package gardener
 import (
 	"context"
 	"errors"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,14 +31,17 @@ func (c *Client) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
 	return nil
 }
 
-// Refers reports whether any Shoot refers to the binding, by a list that begins after the call.
-// Concurrent callers share one list of the Shoots. If the error is not nil, false means nothing: a
+// Refers reports whether any Shoot refers to the binding, or to another binding of the cache with the same
+// credentials, by a list of the Shoots that begins after the call. Concurrent callers share one list of the Shoots. If the error is not nil, false means nothing: a
 // failure is never "no Shoot". Error: engine.ErrUnavailable.
 func (c *Client) Refers(ctx context.Context, binding string) (bool, error) {
-	found := false // also after a failed last attempt
+	found := false // stays false if the last attempt fails
 	err := c.read(ctx, "list shoots", func(ctx context.Context) error {
 		referred, err := c.referred.Get(ctx)
-		_, found = referred[binding]
+		found = slices.ContainsFunc(c.namesOf(binding), func(name string) bool {
+			_, is := referred[name]
+			return is
+		})
 		if judged := (*verdict.Error)(nil); errors.As(err, &judged) {
 			return judged.Err
 		}
@@ -46,9 +50,9 @@ func (c *Client) Refers(ctx context.Context, binding string) (bool, error) {
 	return found, err
 }
 
-// readReferred reads the names of all bindings that Shoots refer to. It does not repeat a failed list, unless
-// the server only asks for a later repeat: each caller that shares the list repeats it, and reports the
-// attempt.
+// readReferred reads the names of all bindings that Shoots refer to. It repeats a failed list only if a
+// working server asks for a later repeat. Any other failure it returns: Refers then repeats the list for
+// each caller, and reports the failed attempt to the engine.WithAttempts of that caller.
 func (c *Client) readReferred(ctx context.Context) (map[string]struct{}, error) {
 	ctx = engine.WithAttempts(ctx, func(failed error) error { return failed })
 	found := map[string]struct{}{}

@@ -20,7 +20,7 @@ type Snapshot struct {
 	kind     kind
 	decoder  *decoder
 	bindings []*account
-	secrets  map[reference]string // that bindings refer to; only if the resource is Secrets
+	secrets  map[reference]string // by the binding that refers to it; empty unless the resource is Secrets
 	shoots   []snapshotShoot
 	skipped  int
 }
@@ -35,7 +35,7 @@ type snapshotShoot struct {
 func NewSnapshot(opts Options) (*Snapshot, error) {
 	checked := opts.WithDefaults()
 	if checked.Namespace == "" {
-		checked.Namespace = "any" // only for Validate
+		checked.Namespace = "any" // Validate requires one; it is not used otherwise
 	}
 	if err := checked.Validate(); err != nil {
 		return nil, err
@@ -63,8 +63,8 @@ type snapshotObject struct {
 	references
 }
 
-// Read adds the objects of one file: YAML or JSON, objects and lists of objects, in one document or
-// several. It skips objects of other kinds, which Skipped counts.
+// Read adds the objects of one file: YAML or JSON, objects and lists of objects, in one document or several.
+// It skips objects of other kinds and namespaces, and counts them (see Skipped).
 func (s *Snapshot) Read(file io.Reader) error {
 	documents := yaml.NewYAMLOrJSONDecoder(file, 4096)
 	for number := 1; ; number++ {

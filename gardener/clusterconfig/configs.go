@@ -77,10 +77,10 @@ func New(config *rest.Config, opts Options) (*Configs, error) {
 	return c, c.watch(config)
 }
 
-// Write makes the ClusterConfigs and the annotation equal a note. It does not change objects of
-// others, and returns them in Noted.Taken. A repeat writes nothing. Errors: engine.ErrConflict
-// (another writer wrote meanwhile), engine.ErrUnknownResult (the note may be written),
-// engine.ErrUnavailable (retry later), network.ErrRefused (permanent).
+// Write makes the ClusterConfigs and the annotation on the Cluster equal a note. It writes no annotation if
+// there is no such Cluster. It does not change objects of others, and returns them in Noted.Taken. A repeat
+// writes nothing. Errors: engine.ErrConflict (another writer wrote meanwhile), engine.ErrUnknownResult (the
+// note may be written), engine.ErrUnavailable (retry later), network.ErrRefused (permanent).
 func (c *Configs) Write(ctx context.Context, n network.Note) (network.Noted, error) {
 	var noted network.Noted
 	owner, err := c.cluster(ctx, n.Cluster)
@@ -120,7 +120,7 @@ func (c *Configs) writeConfig(ctx context.Context, n network.Note, should *unstr
 		return nil
 	}
 	patch := mend(is, should)
-	if patch == nil || is.GetDeletionTimestamp() != nil { // once it is deleted, the watch reports it
+	if patch == nil || is.GetDeletionTimestamp() != nil { // if it is being deleted, the watch reports the deletion later
 		return nil
 	}
 	text, err := json.Marshal(patch)
@@ -132,7 +132,7 @@ func (c *Configs) writeConfig(ctx context.Context, n network.Note, should *unstr
 	return writeError("patch "+op, err)
 }
 
-// cluster reads a Cluster. It returns nil if there is none.
+// cluster reads the metadata of a Cluster. It returns nil and no error if there is none.
 func (c *Configs) cluster(ctx context.Context, id network.Identity) (*metav1.PartialObjectMetadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -174,9 +174,10 @@ func (c *Configs) patchCluster(ctx context.Context, cluster *metav1.PartialObjec
 	return true, writeError("annotate Cluster "+cluster.Namespace+"/"+cluster.Name, err)
 }
 
-// Remove deletes the ClusterConfigs of a runtime in all namespaces, and removes their rules, and the
-// note's, from those of their Clusters that are annotated for the runtime. The note may have nothing but
-// the runtime. Remove returns how many objects it changed. Errors as for Write.
+// Remove deletes the ClusterConfigs of the note's runtime in all namespaces. It then removes rules from the
+// annotations of Clusters: the rules of each deleted ClusterConfig from its Cluster, and the note's rules
+// from the note's Cluster. It leaves a Cluster as it is that is not annotated for this runtime. The note may
+// have nothing but the runtime. Remove returns how many objects it changed. Errors as for Write.
 func (c *Configs) Remove(ctx context.Context, n network.Note) (int, error) {
 	selector := labels.Set{labelManagedBy: managedBy, labelRuntime: n.Runtime}.String()
 	changed, of := 0, map[network.Identity][]string{}
@@ -281,7 +282,8 @@ func (c *Configs) eachConfig(ctx context.Context, selector string, visit func(*u
 	return nil
 }
 
-// pages reads a list page by page.
+// pages calls page for each page of a list, until page returns no next page or an error, which pages
+// returns. timeout is that of one object.
 func pages(ctx context.Context, timeout time.Duration, page func(context.Context, metav1.ListOptions) (next string, err error)) error {
 	options := metav1.ListOptions{Limit: kube.PageSize}
 	for {
@@ -319,10 +321,10 @@ func noteError(op string, write bool, err error) error {
 	case verdict.Invalid:
 		as = network.ErrRefused
 	case verdict.Barred:
-		if apierrors.IsInvalid(err) { // and not a right that may be granted later
+		if apierrors.IsInvalid(err) { // invalid for ever, unlike a missing right, which may be granted later
 			as = network.ErrRefused
 		}
-	case verdict.Again, verdict.Missing, verdict.Refused, verdict.Expired: // Missing: the namespace
+	case verdict.Again, verdict.Missing, verdict.Refused, verdict.Expired: // Missing: the namespace does not exist
 	}
 	return &verdict.Error{Op: "gardener: " + op, As: as, Err: err}
 }

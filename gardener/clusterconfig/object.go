@@ -35,8 +35,8 @@ const (
 	managedPurpose = "gardener-ipam"
 
 	labelRuntime      = "hap-worker/runtime" // of a ClusterConfig; on a Cluster an annotation
-	annotationCluster = "hap-worker/cluster" // the whole name: the label may be too short for it
-	annotationRule    = "hap-worker/rule"    // the whole id, likewise
+	annotationCluster = "hap-worker/cluster" // the whole name of the Cluster; labelCluster may have a shortened one
+	annotationRule    = "hap-worker/rule"    // the whole id of the rule; labelRule may have a shortened one
 	annotationNetwork = "hap-worker/network" // the blocks, as a reply has them
 )
 
@@ -184,8 +184,9 @@ func replaced(is, should any) any {
 	return patch
 }
 
-// takenBy reports whether an object with one of our names belongs to others: to another writer, or to
-// another runtime, which it returns as by.
+// takenBy reports whether an object that a note needs belongs to others: to another writer (by is then ""),
+// or to another runtime (by is then its id). managed and runtime are the values of labelManagedBy and
+// labelRuntime on the object, "" for none.
 func takenBy(managed, runtime string, n network.Note) (by string, taken bool) {
 	if managed != "" && managed != managedBy {
 		return "", true
@@ -297,7 +298,8 @@ func noteOfCluster(o *metav1.PartialObjectMetadata) network.Note {
 	return n
 }
 
-// clusterPatch returns the merge patch of a Cluster's annotations, nil if nothing differs.
+// clusterPatch returns the merge patch that sets the rules and the runtime in a Cluster's annotations, nil
+// if nothing differs. Without rules, or without a runtime, it removes that annotation.
 func clusterPatch(o *metav1.PartialObjectMetadata, rules map[string]map[string]string, runtime string) ([]byte, error) {
 	if reflect.DeepEqual(rulesOnCluster(o.Annotations), rules) && o.Annotations[labelRuntime] == runtime {
 		return nil, nil

@@ -38,8 +38,8 @@ func withoutManagers(obj any) (any, error) {
 	return obj, nil
 }
 
-// seen reports an object that another writer edited. If its runtime label changed, seen reports it
-// under the former runtime, too.
+// seen calls Changed with the object's runtime if another writer edited the object, or if it cannot be read.
+// If the runtime label changed, seen calls Changed with the former runtime, too.
 func (c *Configs) seen(before, obj any) {
 	is, ok := obj.(*unstructured.Unstructured)
 	if !ok {

@@ -56,6 +56,7 @@ func testSameSecret(t *testing.T, b *bench) {
 	if !offered("ga-2")() {
 		t.Error("another tenant is offered the account")
 	}
+	b.usedByTheOther(t, c, told, first, second)
 	b.label(t, second, map[string]any{"tenantName": nil})
 	told.until(t, "nothing is claimed: the older one is the account's", offered("ga-2", first))
 
@@ -71,6 +72,26 @@ func testSameSecret(t *testing.T, b *bench) {
 	if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, second+" refers to the same credentials as "+first) }) {
 		t.Errorf("told: %q", lines)
 	}
+}
+
+// usedByTheOther: a Shoot that names one of two bindings uses the account under the other name, too; and while the
+// account is being emptied under one name, it gains no clusters under the other.
+func (b *bench) usedByTheOther(t *testing.T, c *gardener.Client, told *changes, first, second string) {
+	t.Helper()
+	field := "credentialsBindingName"
+	if b.Resource == gardener.SecretBindings {
+		field = "secretBindingName"
+	}
+	b.shoot(t, b.id+"-s", field, first, nil)
+	if refers, err := c.Refers(t.Context(), second); !refers || err != nil {
+		t.Errorf("a Shoot names %s, and %s is not in use: %t, %v", first, second, refers, err)
+	}
+	b.label(t, first, map[string]any{"tenantName": "ga-2"})
+	b.label(t, second, map[string]any{"dirty": "true"})
+	told.until(t, "the dirty one stands for the account", func() bool { held, _ := c.Cached(first); return held.SameSecretAs == second })
+	b.label(t, second, map[string]any{"dirty": nil})
+	b.label(t, first, map[string]any{"tenantName": nil})
+	told.until(t, "the tenant's is the account's again", func() bool { held, _ := c.Cached(second); return held.SameSecretAs == "" })
 }
 
 // bothShared: shared bindings do not separate tenants, so both are offered.

@@ -119,7 +119,7 @@ type fault struct {
 // go through.
 type faults struct {
 	verb    string
-	forever bool // the last one stays
+	forever bool // the last fault of next happens to all further requests of the verb
 
 	mu   sync.Mutex
 	next []fault

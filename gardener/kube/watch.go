@@ -117,8 +117,8 @@ func (w *ObjectWatch) WaitSynced(ctx context.Context) error {
 	return err
 }
 
-// watchFailed warns the operator of a failure that is news. The informer itself tries
-// again.
+// watchFailed warns the operator of an unexpected failure, unless the same failure was recorded a short time
+// before (Failures.Add). The informer itself tries again.
 func (w *ObjectWatch) watchFailed(_ context.Context, _ *cache.Reflector, err error) {
 	if verdict.Expected(err) {
 		return

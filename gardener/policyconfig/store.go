@@ -71,14 +71,14 @@ func (p *Store) Server() string { return p.server }
 
 // Version is a policy in the ConfigMap, as it was read.
 type Version struct {
-	Key             string // under which the text was found
+	Key             string // the key under which the text was found; the configured one if none was found
 	Target          string // the key that Write writes
 	Text            string
 	Found           bool   // there is a policy
 	Previous        string // text of the previous version
 	Kept            bool   // there is a previous version
 	ResourceVersion string
-	Since           time.Time // zero if unknown
+	Since           time.Time // when the text was written; zero if unknown
 
 	object *unstructured.Unstructured
 }
@@ -127,7 +127,8 @@ func since(o *unstructured.Unstructured, v Version) time.Time {
 	return last
 }
 
-// Keeps reports whether v has a policy and its text fits beside the text that replaces it.
+// Keeps reports whether Write with this text would keep the policy of v as the previous version: v has a
+// policy, and both texts fit into the ConfigMap with its other keys.
 func (v Version) Keeps(text string) bool {
 	if !v.Found {
 		return false
@@ -147,8 +148,8 @@ func (v Version) Keeps(text string) bool {
 }
 
 // Write writes a text in place of the policy that Read has returned as over. It keeps the old text as the
-// previous version if both fit, and drops the version before that. Errors: ErrChanged, and nothing is
-// written; ErrNoConfigMap; ErrRefused; engine.ErrUnknownResult, engine.ErrUnavailable.
+// previous version if both fit. In any case it drops the version before that. Errors: ErrChanged, and
+// nothing is written; ErrNoConfigMap; ErrRefused; engine.ErrUnknownResult, engine.ErrUnavailable.
 func (p *Store) Write(ctx context.Context, over Version, text string, now time.Time) (Version, error) {
 	o := over.object.DeepCopy()
 	data, _, _ := unstructured.NestedStringMap(o.Object, "data")

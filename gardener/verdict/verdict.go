@@ -25,7 +25,7 @@ const (
 	Unknown                 // a write that may have taken place
 	Conflict                // the object has changed since
 	Missing                 // the object is not there
-	Refused                 // the API does not exist, or we may not use it
+	Refused                 // the API does not exist, or the client may not use it
 	Barred                  // a write that is not allowed on this object
 	Expired                 // the server has forgotten the rest of a list
 	Invalid                 // the server does not accept such a request
@@ -99,7 +99,8 @@ func unheard(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// Expected reports whether a failure of the watch is part of its normal life.
+// Expected reports whether a failure of a watch is part of its normal life: the server closed the connection
+// or has forgotten the state to continue from, or the watch was stopped.
 func Expected(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) ||
 		apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
