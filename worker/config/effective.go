@@ -65,7 +65,7 @@ func hide(l leaf, value any) any {
 		if l.secret == "url" {
 			return hideURL(v)
 		}
-		if inline(v) {
+		if inline(v) && !hapRules[l.path] { // a rule may have several lines, and names no file
 			return Hidden
 		}
 	case []string:

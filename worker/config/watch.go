@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -75,7 +74,7 @@ func (w *watch) look() {
 		w.failed(&NeedsRestart{Keys: restart, Rest: err})
 		return
 	}
-	unchanged := bytes.Equal(next.Effective(), w.current.Effective())
+	unchanged := next.equal(w.current)
 	w.current = next
 	if !unchanged {
 		w.changed(next)
@@ -97,6 +96,12 @@ func (c *Config) keep(inUse *Config) []string {
 		leaf.value.Set(running[i].value)
 	}
 	return keys
+}
+
+// equal reports whether all keys have the same values.
+func (c *Config) equal(o *Config) bool {
+	ours, theirs := leaves(c), leaves(o)
+	return slices.EqualFunc(ours, theirs, func(a, b leaf) bool { return reflect.DeepEqual(a.value.Interface(), b.value.Interface()) })
 }
 
 func takenOver(path string) bool {

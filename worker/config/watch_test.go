@@ -110,6 +110,19 @@ func TestWatchTakesOverAChange(t *testing.T) {
 	}
 }
 
+// TestWatchTakesRulesOfSeveralLines: such texts are shown and compared like any other.
+func TestWatchTakesRulesOfSeveralLines(t *testing.T) {
+	t.Parallel()
+	rules := func(first string) string {
+		return "hap: {rule: [\"" + first + "\\n\", azure, gcp, trial -> S, 'sap-converged-cloud -> HR, S', azure_lite, preview, free]}\n"
+	}
+	f := follow(t, file(t, rules("aws")), nil, nil)
+	write(t, f.path, rules("aws -> PR"))
+	if c := f.next(t); !strings.HasPrefix(c.HAP.Rule[0], "aws -> PR") || !strings.Contains(c.String(), "aws -> PR") {
+		t.Errorf("took over %s", c)
+	}
+}
+
 func TestWatchSeesAChangeMadeBeforeItBegan(t *testing.T) {
 	t.Parallel()
 	path := file(t, waiting("1m"))

@@ -21,6 +21,10 @@ import (
 // a ConfigMap is swapped by several renames.
 const settle = 100 * time.Millisecond
 
+// lookAgain is the longest time between two sums. No event comes from a directory that took the name of another one
+// that was moved away, or that was missing when it was looked for.
+const lookAgain = 30 * time.Second
+
 // Sum returns a checksum of the content of a file, or of all names and contents below a directory. It follows
 // links in path, but not below it. It returns 0 if the path cannot be read.
 func Sum(path string) uint64 {
@@ -74,6 +78,11 @@ func unlessGone(err error) error {
 //
 // It returns an error if the directory of path cannot be watched, and nil when ctx has ended.
 func Watch(ctx context.Context, path string, seen uint64, changed func(), failed func(error)) error {
+	return watchEvery(ctx, lookAgain, path, seen, changed, failed)
+}
+
+// watchEvery is Watch, which computes the sum at least every so often.
+func watchEvery(ctx context.Context, every time.Duration, path string, seen uint64, changed func(), failed func(error)) error {
 	files, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", path, err)
@@ -96,6 +105,7 @@ func Watch(ctx context.Context, path string, seen uint64, changed func(), failed
 				seen = now
 				changed()
 			}
+			quiet.Reset(every)
 		case <-files.Events:
 			if latest.IsZero() {
 				latest = time.Now().Add(10 * settle)

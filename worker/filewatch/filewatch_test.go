@@ -26,6 +26,11 @@ type watched struct {
 // watch computes the sum, runs before, and starts Watch.
 func watch(t *testing.T, path string, before func()) *watched {
 	t.Helper()
+	return watchAgain(t, lookAgain, path, before)
+}
+
+func watchAgain(t *testing.T, every time.Duration, path string, before func()) *watched {
+	t.Helper()
 	w := &watched{t: t, path: path, sums: make(chan uint64, 16)}
 	seen := Sum(path)
 	if before != nil {
@@ -34,7 +39,7 @@ func watch(t *testing.T, path string, before func()) *watched {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() {
-		ended <- Watch(ctx, path, seen, func() { w.sums <- Sum(path) }, func(err error) { t.Errorf("failed with %v", err) })
+		ended <- watchEvery(ctx, every, path, seen, func() { w.sums <- Sum(path) }, func(err error) { t.Errorf("failed with %v", err) })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -149,6 +154,19 @@ func TestWatchTree(t *testing.T) {
 	} {
 		w.changes(step.what, func() { step.do() })
 	}
+}
+
+// TestWatchLooksAgain: a path that was gone with its directory when it was looked for is found without an event.
+func TestWatchLooksAgain(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "etc")
+	path := filepath.Join(dir, "a")
+	write(t, "one", path)
+	w := watchAgain(t, 2*settle, path, nil)
+	w.changes("it changes", func() { write(t, "more", path) }) // so the watch has begun
+	w.changes("its directory goes", func() { must(t, os.RemoveAll(dir)) })
+	w.changes("it is there again", func() { write(t, "two", path) })
+	w.changes("it changes again", func() { write(t, "three", path) })
 }
 
 // TestWatchIsNotPutOffByABusyDirectory: a change is noticed although other files change all the time.
