@@ -14,7 +14,7 @@ import (
 // clocks stores the last measured offset of each store's clock.
 type clocks struct {
 	mu      sync.Mutex
-	offsets map[string]time.Duration // by store
+	offsets map[string]time.Duration // by store: how far its clock is ahead of this machine's
 }
 
 func (c *clocks) measured(_ context.Context, m observe.Clock) {

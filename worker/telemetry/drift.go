@@ -6,8 +6,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// observeDrift sets the gauge of the drifts that remain after the last audit, by kind. Before the
-// first audit the gauge is absent.
+// observeDrift creates the gauge of the drifts that remain after the last successful audit, by kind.
+// Before the first one the gauge is absent.
 func (m *Metrics) observeDrift(b *builder) {
 	gauge := b.gauge("hap_drift", "What Redis, ledger, labels and Shoots do not say alike, as the last audit left it.")
 	_, err := b.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {

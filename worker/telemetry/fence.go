@@ -18,7 +18,8 @@ const (
 	epochUnknown = "unknown" // NATS did not answer
 )
 
-// fenceMetrics are the metrics of rule 15.
+// fenceMetrics are the metrics of the fence, which checks that the epochs of decisions are in force (rule
+// 15 of docs/protocol.md).
 type fenceMetrics struct {
 	checks  *counter[string]
 	seconds metric.Float64Histogram

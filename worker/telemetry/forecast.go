@@ -104,7 +104,7 @@ func (f *forecast) each(visit func(pool string, seconds float64)) {
 }
 
 // exhaustion returns for how many seconds the free bindings last if tenants continue to claim at the
-// same rate: 0 if none is free, +Inf if no binding was claimed.
+// rate of claims in the duration over: 0 if none is free, +Inf if no binding was claimed.
 func exhaustion(free, claims int, over time.Duration) float64 {
 	switch {
 	case free == 0:

@@ -40,8 +40,8 @@ func WithTrace(next slog.Handler) slog.Handler { return &traceHandler{Handler: n
 
 type traceHandler struct {
 	slog.Handler
-	outer slog.Handler                      // before the first group
-	inner []func(slog.Handler) slog.Handler // from the first group on
+	outer slog.Handler                      // the handler before the first group was opened
+	inner []func(slog.Handler) slog.Handler // the calls of WithGroup and WithAttrs since then, the first included
 }
 
 func (h *traceHandler) Handle(ctx context.Context, record slog.Record) error {

@@ -162,7 +162,8 @@ func (m *Metrics) Look(now time.Time, bindings []BindingFacts) {
 	m.stocked.Store(&stocked)
 }
 
-// Exhaustions calls the function with the value of hap_pool_exhaustion_seconds of each pool.
+// Exhaustions calls visit for each pool with a forecast. seconds is the value of hap_pool_exhaustion_seconds:
+// the time until no binding is free, +Inf if none was claimed lately.
 func (m *Metrics) Exhaustions(visit func(pool string, seconds float64)) { m.forecast.each(visit) }
 
 // Redis records a call of Redis. op is the name of the method; there are only a few.

@@ -19,7 +19,7 @@ type labelled[K comparable, O any] struct {
 	max    int
 	labels func(K) []attribute.KeyValue
 	option func(metric.MeasurementOption) O
-	rest   []O // for the keys beyond max
+	rest   []O // the label set of all keys beyond the first max: "other" in every label
 }
 
 func (l *labelled[K, O]) of(key K) []O {

@@ -28,16 +28,16 @@ const checkTimeout = 800 * time.Millisecond
 type ServerOptions struct {
 	// Addr is the address to listen on, host:port. With port 0, any free port is used.
 	Addr string
-	// Metrics serves /metrics.
+	// Metrics serves /metrics. Defaults to none: the path is not served.
 	Metrics http.Handler
 	// Alive has the checks of /healthz. They must fail only if a restart of the process helps.
 	// Defaults to none: the worker is healthy while it answers.
 	Alive []Check
-	// Ready has the checks of /readyz.
+	// Ready has the checks of /readyz. Defaults to none: the worker is ready while it answers.
 	Ready []Check
 	// More has further handlers, by a pattern of http.ServeMux. Defaults to none.
 	More map[string]http.Handler
-	// Instead, if set, serves all requests, instead of probes, metrics and More. Defaults to none.
+	// Instead, if set, serves all requests: then there are no probes and no metrics, and More is ignored.
 	Instead http.Handler
 	// TLS has the certificate of the listener. Defaults to none: plain HTTP.
 	TLS *tls.Config

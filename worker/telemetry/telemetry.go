@@ -100,7 +100,7 @@ func (t *Telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry, EnableOpenMetrics: true})
 }
 
-// Shutdown sends the pending data until ctx ends.
+// Shutdown stops traces and metrics. It first sends the pending data, as far as it can before ctx ends.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	return errors.Join(t.traces.Shutdown(ctx), t.meters.Shutdown(ctx))
 }
@@ -126,9 +126,9 @@ func (t *Telemetry) startTraces(ctx context.Context, o Options, identity *resour
 		options = append(options, otlptracehttp.WithEndpointURL(signal(o.Endpoint, "traces")))
 	} else {
 		options = append(options, otlptracehttp.WithEndpoint(o.Endpoint))
-	}
-	if o.Insecure {
-		options = append(options, otlptracehttp.WithInsecure())
+		if o.Insecure {
+			options = append(options, otlptracehttp.WithInsecure()) // would have a URL's https ignored, too
+		}
 	}
 	exporter, err := otlptracehttp.New(ctx, options...)
 	if err != nil {
@@ -195,9 +195,9 @@ func metricExporter(ctx context.Context, o Options) (*otlpmetrichttp.Exporter, e
 		options = append(options, otlpmetrichttp.WithEndpointURL(signal(o.Endpoint, "metrics")))
 	} else {
 		options = append(options, otlpmetrichttp.WithEndpoint(o.Endpoint))
-	}
-	if o.Insecure {
-		options = append(options, otlpmetrichttp.WithInsecure())
+		if o.Insecure {
+			options = append(options, otlpmetrichttp.WithInsecure())
+		}
 	}
 	return otlpmetrichttp.New(ctx, options...)
 }

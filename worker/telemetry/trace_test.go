@@ -85,6 +85,27 @@ func TestTracesAndMetricsAreSent(t *testing.T) {
 	}
 }
 
+// TestHTTPSIsNotSentInTheClear: insecure is for host:port alone.
+func TestHTTPSIsNotSentInTheClear(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	telemetry, err := New(context.Background(), Options{Endpoint: "https://" + c.Listener.Addr().String(), Insecure: true, TraceRatio: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, span := telemetry.Tracer.Start(context.Background(), "secret")
+	span.End()
+	record(telemetry.Metrics)
+	if err := telemetry.Shutdown(context.Background()); err == nil {
+		t.Error("a server without TLS took what is for https")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.received) > 0 {
+		t.Errorf("sent in the clear: %v", c.received)
+	}
+}
+
 // TestIdsWithoutAnEndpoint: logs and replies carry ids also where nothing is sent.
 func TestIdsWithoutAnEndpoint(t *testing.T) {
 	t.Parallel()

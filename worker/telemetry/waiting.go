@@ -48,8 +48,9 @@ func (m *Metrics) wait(requests []observe.Waiting) {
 	m.waiting.Store(&room)
 }
 
-// named returns the pools that get a label of their name: pools with accounts first, then the pools
-// with the most waiting requests. Nil stands for every pool.
+// named returns the maxWaitingPools pools that get a label of their name: pools with accounts first, then
+// those with the most waiting requests. byPool counts the requests. If it has no more pools than that,
+// named returns nil, which stands for every pool.
 func (m *Metrics) named(byPool map[string]int) map[string]bool {
 	if len(byPool) <= maxWaitingPools {
 		return nil
