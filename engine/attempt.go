@@ -5,7 +5,8 @@ import "context"
 type attemptsKey struct{}
 
 // WithAttempts returns a context with the callback failed. Before each retry, a call passes the error of its
-// last attempt to failed. If failed returns an error, the call does not retry and returns that error.
+// last attempt to failed, except if a working server only asked to repeat the request later. If failed
+// returns an error, the call does not retry and returns that error.
 func WithAttempts(ctx context.Context, failed func(error) error) context.Context {
 	return context.WithValue(ctx, attemptsKey{}, failed)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Error is an error that has a Code. Err says what happened and names the thing
-// at fault, Hint what the reader does next.
+// Error is an error that has a Code. Op is the operation that failed. Err says what happened and names the
+// thing at fault, Hint what the reader does next. Op, Err and Hint may be empty.
 type Error struct {
 	Code Code
 	Op   string
@@ -15,7 +15,7 @@ type Error struct {
 	Hint string
 }
 
-// Error returns what happened, then the hint.
+// Error returns Op, Err and Hint, as far as they are set. If Err is nil, it returns the Code in its place.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {

@@ -18,7 +18,8 @@ type Landscape struct {
 	Shadow bool `json:"shadow,omitempty"`
 }
 
-// Same reports whether l and o can be one landscape: fields that are known in both are equal.
+// Same reports whether l and o can be one landscape: both or neither are of a shadow, and the fields that
+// are known in both are equal.
 func (l Landscape) Same(o Landscape) bool {
 	return l.Shadow == o.Shadow && agree(l.Namespace, o.Namespace) && agree(l.Resource, o.Resource) && agree(l.Cluster, o.Cluster)
 }
@@ -71,7 +72,7 @@ const (
 var ErrNoLandscape = errors.New("it is no record of a landscape")
 
 // ParseLandscape parses a record that Text returned. It ignores unknown fields: a newer version may have
-// written them.
+// written them. Every error wraps ErrNoLandscape.
 func ParseLandscape(text string) (Landscape, error) {
 	if len(text) > maxLandscape {
 		return Landscape{}, fmt.Errorf("%w: it has %d bytes", ErrNoLandscape, len(text))
@@ -99,7 +100,7 @@ func (l Landscape) Check() error {
 // Text returns the record as one line of JSON.
 func (l Landscape) Text() string {
 	text, err := json.Marshal(l)
-	if err != nil { // strings and a boolean
+	if err != nil { // impossible: the fields are strings and a boolean
 		panic(err)
 	}
 	return string(text)

@@ -14,7 +14,8 @@ import (
 // Strategy chooses, among a tenant's accounts below the limit, the account for the next cluster.
 type Strategy string
 
-// The strategies of tenants that may have several accounts. Names break ties.
+// The strategies of tenants that may have several accounts. Of accounts that are equal by the strategy, the
+// first by name is taken.
 const (
 	// FillMostPopulated takes the account with the most clusters.
 	FillMostPopulated Strategy = "fill-most-populated"
@@ -61,8 +62,9 @@ type Request struct {
 	// Seen lists the suggestions, best first; Redis decides. For a shared pool it lists all bindings that may
 	// be assigned.
 	Seen []Seen
-	// All means that Seen is complete: if nothing fits, the request waits, or is refused (see Now). Without
-	// All, the outcome is then Short and nothing is recorded, unless the pool is paused.
+	// All means that Seen is complete: if nothing fits, the request waits, or is refused (see Now). If
+	// nothing fits and All is not set, the outcome is Short and nothing is recorded; but in a paused pool
+	// the request waits, or is refused, as with All.
 	All bool
 	// InTurn means that waiting requests are being served and that it is this request's turn: it may claim
 	// although others wait.
@@ -88,9 +90,9 @@ type Outcome string
 const (
 	Assigned   Outcome = "assigned"
 	Superseded Outcome = "superseded" // the runtime is gone
-	Refused    Outcome = "refused"    // this very request was refused before, or is now
-	Waiting    Outcome = "waiting"    // nothing fits
-	Short      Outcome = "short"      // nothing of Seen fits, and Seen was not all
+	Refused    Outcome = "refused"    // this very request was refused before, or is refused now
+	Waiting    Outcome = "waiting"    // nothing fits, or the pool is paused
+	Short      Outcome = "short"      // nothing of Seen fits, and Request.All was not set
 	Foreign    Outcome = "foreign"    // the runtime is another tenant's; the decision has no details
 	Moved      Outcome = "moved"      // the runtime has left the pool since its place was read
 )
@@ -115,12 +117,12 @@ type Decision struct {
 	Generation int64  // of the claim; what the label must carry
 	Sequence   int64  // the decision's number, increasing per pool
 	Epoch      string // of the pool
-	Confirmed  bool   // the caller may answer at once
+	Confirmed  bool   // the caller may answer at once; if false, it first writes the label and calls Confirm
 	Origin     Origin
 	Request    string // the runtime's first request: see Runtime.FirstRequest
-	Repeated   bool   // the runtime had this binding before
+	Repeated   bool   // the runtime had this binding already before this call
 	Count      int    // runtimes on the binding, with this one
-	Position   int    // place among the waiting by number, from 1, if Outcome is Waiting
+	Position   int    // if Outcome is Waiting: place among the waiting by sequence, from 1; otherwise 0
 	Considered []Considered
 }
 
@@ -148,7 +150,7 @@ const (
 	AtLimit      Verdict = "at-limit"
 	LessFitting  Verdict = "less-fitting" // rule 3 puts another account of the tenant first, or I4 excludes it
 	BarredHere   Verdict = "barred"       // dirty, held back or internal
-	HeldByOther  Verdict = "held"         // another tenant's in Redis, dirtying, or see Held
+	HeldByOther  Verdict = "held"         // another tenant's in Redis, dirtying, or Held (see there)
 	MoreClusters Verdict = "more-used"    // shared pools: another one has fewer clusters
 )
 
@@ -176,8 +178,9 @@ type Record struct {
 	Confirmed  bool // the label was seen to carry tenant, generation and the current epoch
 	Count      int
 	Claimed    int64 // sequence of the decision that claimed it, for fill-first
-	// Pristine marks a claim of this epoch, until a runtime leaves it that may have been answered, or a repair
-	// or a label changes it. A pristine binding without runtimes returns to its pool without a cleanup.
+	// Pristine is set when an unclaimed binding is claimed, and a rebuild does not keep it. It is cleared
+	// when a runtime leaves that may have been answered, or when a repair or a label changes the record. A
+	// pristine binding without runtimes returns to its pool without a cleanup.
 	Pristine bool
 }
 
@@ -198,8 +201,8 @@ type Runtime struct {
 	State     RuntimeState
 	Binding   string // if assigned or gone; "" if it never had one
 	Sequence  int64
-	Request   string // the request that waits, waited or was refused; if assigned, a list: see mostRequests
-	Confirmed bool   // its answer may have been given
+	Request   string // that waits, waited or was refused; if assigned, a list of requests: see mostRequests
+	Confirmed bool   // a worker may have answered a request with this binding
 	Origin    Origin
 	Tenant    string
 }
@@ -214,7 +217,7 @@ type Departure struct {
 	Count      int    // runtimes left on the binding
 	State      State  // of the binding now
 	Repeated   bool   // the runtime was gone before
-	Waited     string // the request that waited until the deprovision; the caller answers it with Superseded
+	Waited     string // the request that waited until the deprovision, "" for none; the caller answers it with Superseded
 	Foreign    bool   // the runtime is another tenant's: nothing was done, and no details are returned
 	Moved      bool   // the runtime has left the pool since its place was read: nothing was done
 }

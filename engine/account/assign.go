@@ -26,7 +26,7 @@ func (p *Pool) Assign(r Request) (Decision, error) {
 	}
 	before, known := p.bindings[rt.Binding]
 	if rt.State == RuntimeAssigned {
-		p.unassign(rt.Binding) // rule 3: forget that and go on
+		p.unassign(rt.Binding) // rule 3: this assignment does not stand, so a binding is chosen anew
 	}
 	c := p.choose(r)
 	switch {
@@ -36,13 +36,13 @@ func (p *Pool) Assign(r Request) (Decision, error) {
 		return p.wait(r, rt, c), nil
 	}
 	if rt.State == RuntimeAssigned && known {
-		p.keep(rt.Binding, before) // nothing is recorded
+		p.keep(rt.Binding, before) // Short records nothing, so the binding gets its runtime back
 	}
 	return Decision{Outcome: Short, Epoch: p.epoch, Considered: c.considered}, nil
 }
 
 // foreign reports whether the runtime is another tenant's (rule 3). A record of an older version may name no
-// tenant.
+// tenant; such a runtime is not foreign.
 func (rt Runtime) foreign(tenant string) bool {
 	return (rt.State == RuntimeAssigned || rt.State == RuntimeWaiting) && rt.Tenant != "" && rt.Tenant != tenant
 }
@@ -83,9 +83,10 @@ func (p *Pool) answer(r Request, rt Runtime) Decision {
 	}
 }
 
-// outgrown returns the generation for an unconfirmed claim of binding. Rule 3: if the label is unclaimed at
-// generation g or above, or the tenant's above g, then the claim g was released meanwhile. The claim takes
-// the next generation, so that it differs from the released one.
+// outgrown returns the generation for an unconfirmed claim of binding, whose generation so far is g. It
+// returns g unless the label in r.Seen shows that the claim g was released meanwhile (rule 3): the label is
+// unclaimed at generation g or above, or names the tenant at a generation above g. Then it returns the
+// generation after that of the label, so that the claim differs from the released one.
 func outgrown(g int64, r Request, binding string) int64 {
 	for _, s := range r.Seen {
 		if s.Binding == binding && (s.Generation > g || s.Generation == g && !s.Mine) {
@@ -151,9 +152,10 @@ func (p *Pool) position(sequence int64) int {
 	return place
 }
 
-// Refuse ends the waiting of a request at its deadline (rule 12). after is the number of the runtime's place.
-// If the runtime is assigned, the outcome is Assigned and nothing changes: the worker that assigned it
-// answers. It may return ErrNotBuilt.
+// Refuse ends the waiting of a request at its deadline (rule 12); the outcome is Refused. Nothing changes if
+// the outcome is another one: Moved if the runtime has left the pool since its place was read, Superseded if
+// it is gone, Assigned if it is assigned (the worker that assigned it answers). after is the number of the
+// runtime's place. It may return ErrNotBuilt.
 func (p *Pool) Refuse(runtime, request string, after int64) (Decision, error) {
 	if p.epoch == "" {
 		return Decision{}, ErrNotBuilt

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// choice is the binding for a request, "" if nothing fits.
+// choice is the choice for a request. binding is "" if nothing fits.
 type choice struct {
 	binding    string
 	origin     Origin
@@ -13,8 +13,8 @@ type choice struct {
 	considered []Considered
 }
 
-// note adds a binding to the considered ones. If the list is full, the chosen binding replaces its last
-// entry.
+// note adds a binding to the considered ones. If the list is full, the chosen binding replaces the last
+// entry, and any other binding is left out.
 func (c *choice) note(binding string, clusters int, v Verdict) {
 	entry := Considered{Binding: binding, Clusters: clusters, Verdict: v}
 	switch {
@@ -52,7 +52,7 @@ func (p *Pool) chooseOwn(r Request, c *choice) (mayClaim bool) {
 		best, c.origin = p.best(r, own, Draining), Revived
 	}
 	if best != "" && live && p.bindings[best].Count == 0 {
-		best = "" // I4: an idle account is a second one beside the barred one in use
+		best = "" // I4: the barred account is in use, and this idle one would be a second account
 	}
 	c.binding = best
 	for _, name := range own {
@@ -91,10 +91,11 @@ func (t Terms) full(rec Record) bool {
 	return t.Several && t.Limit > 0 && rec.Count >= t.Limit
 }
 
-// prefers reports whether a comes strictly before b. A tenant with one account gets its fullest one, whatever
-// the strategy: there may be an idle second one, and to use it would be a second account (I4). Of equally
-// full ones it gets the one that was claimed last: if Redis has lost departures, two are in use, and the
-// earlier one was empty before the other was claimed.
+// prefers reports whether a comes strictly before b in the order of the strategy. For a tenant that may have
+// only one account, the account with more runtimes comes first, whatever the strategy: an idle second
+// account must not come into use (I4). Of two with as many runtimes, the one that was claimed last comes
+// first: if Redis has lost departures, both look used, but the earlier one was empty before the later one
+// was claimed.
 func (t Terms) prefers(a, b Record) bool {
 	switch {
 	case !t.Several && a.Count == b.Count:
@@ -124,8 +125,8 @@ func (p *Pool) verdict(r Request, name, chosen string) Verdict {
 	}
 }
 
-// chooseSeen chooses the first suggestion that no tenant holds in Redis. Bindings that are labelled with the
-// tenant come before unclaimed ones.
+// chooseSeen chooses the first suggestion that has no record in Redis and is not barred; none if there is no
+// such one. Bindings that are labelled with the tenant come before unclaimed ones.
 //
 // Rule 12: while requests wait, only the one whose turn it is claims an unclaimed binding.
 func (p *Pool) chooseSeen(r Request, c *choice) {
@@ -162,7 +163,8 @@ func (p *Pool) consider(r Request, s Seen, c *choice) {
 	}
 }
 
-// chooseShared chooses the least used binding of a shared pool; names break ties.
+// chooseShared chooses the binding of Seen with the fewest runtimes, among those that are not barred and
+// have no record or one of a shared pool. Of equal ones it chooses the first by name.
 func (p *Pool) chooseShared(r Request, c *choice) {
 	for _, s := range r.Seen {
 		if p.sharable(r, s.Binding) && (c.binding == "" || p.lessUsed(s.Binding, c.binding)) {

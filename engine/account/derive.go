@@ -41,13 +41,13 @@ type derivation struct {
 	*Gathering
 	out     map[string]Snapshot
 	use     map[string]map[string]*usage // by pool and binding
-	emptied map[tenancy]bool             // the ledger has a deprovision of a runtime there
+	emptied map[tenancy]bool             // there is a runtime that left this binding by a deprovision
 }
 
 // usage summarizes the runtimes of a binding.
 type usage struct {
 	count  int
-	tenant string // of the runtimes that name one
+	tenant string // the last one that a runtime names; "" if none names one
 	mixed  bool   // they name several tenants
 }
 

@@ -100,7 +100,9 @@ func (b *Bucket) Forget(runtime string, place Place) (bool, error) {
 	return true, nil
 }
 
-// Install replaces the bucket's entries by d (rule 13e) and reports whether the bucket is built from it.
+// Install replaces the bucket's entries by d (rule 13e) if the bucket is not built and its rebuild is still
+// the token's; otherwise it changes nothing. It reports whether this call or an earlier one with the token
+// built the bucket.
 func (b *Bucket) Install(token string, d Directory) bool {
 	fresh, installed := b.install(token, d.Sequence)
 	if fresh {

@@ -25,9 +25,9 @@ type Drift struct {
 	Highest int64   // of SequenceBehind: the highest sequence in the ledger
 	Refused bool    // of RuntimeUnknown: the ledger has a refusal for each request of Entry
 
-	// Lacking is the binding that Runtime has by the ledger, or by its Shoot where the ledger does not have it,
-	// and does not have in Redis; "" for other kinds. Its count must not be lowered before the runtime is
-	// restored (I2).
+	// Lacking is set for RuntimeMissing, RuntimeElsewhere and ShootUnknown: the binding that Runtime has
+	// according to the ledger or, if the ledger has no assignment, to its Shoot. In Redis the runtime is not
+	// on this binding. The count of the binding must not be lowered before the runtime is restored (I2).
 	Lacking string
 }
 
@@ -39,25 +39,25 @@ const (
 	CountWrong         DriftKind = "count-wrong"          // the count is not the number of runtimes
 	RuntimeMissing     DriftKind = "runtime-missing"      // assigned in the ledger, not in Redis
 	RuntimeUnknown     DriftKind = "runtime-unknown"      // assigned in Redis, not in the ledger
-	WaitingUnknown     DriftKind = "waiting-unknown"      // waits in the pool in Redis, but no request of it does
+	WaitingUnknown     DriftKind = "waiting-unknown"      // waits in Redis, but no request of the runtime waits in the pool
 	RuntimeGoneAlready DriftKind = "runtime-gone"         // released in the ledger, assigned in Redis
-	RuntimeElsewhere   DriftKind = "runtime-elsewhere"    // assigned to different bindings
+	RuntimeElsewhere   DriftKind = "runtime-elsewhere"    // assigned to one binding in Redis, to another in the ledger
 	ShootUnknown       DriftKind = "shoot-unknown"        // a Shoot whose runtime Redis has not assigned
 	ShootGone          DriftKind = "shoot-gone"           // an entry that came from a Shoot which is gone
 	ShootElsewhere     DriftKind = "shoot-elsewhere"      // the Shoot names another binding than its runtime has
-	PlaceMissing       DriftKind = "place-missing"        // not in the directory
-	PlaceWrong         DriftKind = "place-wrong"          // in the directory under another pool
-	SequenceBehind     DriftKind = "sequence-behind"      // the pool would use numbers again
+	PlaceMissing       DriftKind = "place-missing"        // assigned in Redis; the directory does not have the runtime
+	PlaceWrong         DriftKind = "place-wrong"          // assigned in Redis; the directory has the runtime in another pool
+	SequenceBehind     DriftKind = "sequence-behind"      // the pool's sequence is below the highest in the ledger
 	ClaimedIdle        DriftKind = "claimed-idle"         // a claim without runtimes that no deprovision has emptied
-	TenantContradicts  DriftKind = "tenant-contradicts"   // the label, or the runtimes, name another tenant
-	LabelMissing       DriftKind = "label-missing"        // the label was taken off under runtimes
+	TenantContradicts  DriftKind = "tenant-contradicts"   // the label, or the runtimes, name another tenant than the record
+	LabelMissing       DriftKind = "label-missing"        // the label names no tenant although runtimes are on the binding
 	LabelUnfollowed    DriftKind = "label-unfollowed"     // Redis has not applied what the label says
 	GenerationDiffers  DriftKind = "generation-differs"   // the label shows another claim of the same tenant
 	MarkMissing        DriftKind = "mark-missing"         // dirtying in Redis, the label is clean
 	DirtyUnderRuntimes DriftKind = "dirty-under-runtimes" // marked dirty while runtimes are on it
 	TwoTenants         DriftKind = "two-tenants"          // runtimes of several tenants on one binding
-	PoolDiffers        DriftKind = "pool-differs"         // the labels, or the ledger, name another pool
-	BindingMissing     DriftKind = "binding-missing"      // Gardener does not have it
+	PoolDiffers        DriftKind = "pool-differs"         // the labels, or the ledger, name another pool than Redis
+	BindingMissing     DriftKind = "binding-missing"      // Redis has a record or runtimes of it, Gardener does not have it
 )
 
 // DriftKinds lists all kinds.
@@ -77,7 +77,7 @@ type Remedy string
 const (
 	Mended    Remedy = "mended"     // Redis is corrected
 	Doubted   Remedy = "doubted"    // the claim becomes unconfirmed, so that the next assignment reads its label; the drift stays
-	DrainOnly Remedy = "drain-idle" // drained if the caller asks for that
+	DrainOnly Remedy = "drain-idle" // the claim is drained, but only if the operator asks for that
 	Reported  Remedy = "reported"   // an operator has to look
 )
 
@@ -107,7 +107,8 @@ func (d Drift) Remedy() Remedy {
 	return Reported
 }
 
-// Is reports whether both are the same drift. Numbers in the messages may differ.
+// Is reports whether both are the same drift: of the same kind, pool, binding and runtime, and with the same
+// Surplus. Messages and records may differ.
 func (d Drift) Is(other Drift) bool {
 	return d.Kind == other.Kind && d.Pool == other.Pool && d.Binding == other.Binding &&
 		d.Runtime == other.Runtime && d.Surplus == other.Surplus
@@ -241,7 +242,7 @@ func (c *comparison) assigned(id string, rt Runtime) {
 func (c *comparison) missing(id string, wanted, rt Runtime) {
 	d := Drift{Binding: wanted.Binding, Runtime: id, Lacking: wanted.Binding}
 	if rt.State == RuntimeAssigned || rt.State == RuntimeGone && wanted.Origin == Adopted {
-		return // checked by assigned, or its Shoot is about to be deleted
+		return // assigned checks it; or the runtime is gone, and its Shoot is about to be deleted
 	}
 	if place := c.places[id]; place.Gone && wanted.Origin == Adopted {
 		return

@@ -70,12 +70,12 @@ func (c *comparison) label(b engine.Binding, rec Record, u *usage) {
 			c.note(MarkMissing, d, "on its way to dirty in Redis, its label is %s", saidLabel(b))
 		}
 	case b.Tenant == "" && rec.Count > 0:
-		c.note(LabelMissing, d, "%d runtimes of %s are on it, its label is %s", rec.Count, cmp.Or(rec.Tenant, "nobody known"), saidLabel(b))
+		c.note(LabelMissing, d, "%d runtimes of %s are on it, its label is %s", rec.Count, cmp.Or(rec.Tenant, "an unknown tenant"), saidLabel(b))
 	case rec.State == Free && rec.Count == 0: // free on both sides
 	case u.tenant != "" && !u.mixed && b.Tenant == rec.Tenant && u.tenant != rec.Tenant:
 		c.note(TenantContradicts, d, "%s's in Redis and by its label, its runtimes are of %s", rec.Tenant, u.tenant)
 	case b.Tenant != rec.Tenant && (b.Tenant != "" || rec.Confirmed):
-		c.note(TenantContradicts, d, "%s's in Redis with %d runtimes, its label is %s", cmp.Or(rec.Tenant, "nobody"), rec.Count, saidLabel(b))
+		c.note(TenantContradicts, d, "%s's in Redis with %d runtimes, its label is %s", cmp.Or(rec.Tenant, "no tenant"), rec.Count, saidLabel(b))
 	case rec.Confirmed && b.Generation != rec.Generation:
 		c.note(GenerationDiffers, d, "claim %d in Redis, %d by its annotation", rec.Generation, b.Generation)
 	case rec.idle() && c.want[c.pool].record(b.Name).Count == 0:

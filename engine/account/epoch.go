@@ -19,11 +19,12 @@ func Fenced(epoch string) bool { return strings.HasPrefix(epoch, fenced) }
 // Epochs are the epochs of places, by name: pools, buckets of the directory, and the network ranges.
 type Epochs map[string]string
 
-// EpochCheck returns an error unless decisions under these epochs may have effects outside of Redis (rule 15), by
-// the look that returned it.
+// EpochCheck returns nil if decisions under these epochs may have effects outside of Redis (rule 15),
+// otherwise an error. It compares the epochs with the record as it was read before the check was returned;
+// it does not read the record again.
 type EpochCheck func(Epochs) error
 
-// RangesPlace is the place of the network ranges. No pool has a colon in its name.
+// RangesPlace is the name of the network ranges in Epochs. No pool has a colon in its name.
 const RangesPlace = "net:"
 
 // ErrNotInForce means that the record names another epoch than a place has on this Redis server: another

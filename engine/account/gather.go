@@ -68,8 +68,9 @@ func NewGathering() *Gathering {
 	}
 }
 
-// Answer adds a reply of the ledger. The reply with the highest sequence counts, not the newest one: a worker
-// that paused may have published late.
+// Answer adds a reply of the ledger; it ignores one without runtime or sequence. Of the replies about a
+// runtime, the one with the highest sequence counts, not the newest one: a worker that paused may have
+// published late.
 func (g *Gathering) Answer(a Answer) {
 	if a.Runtime == "" || a.Sequence == 0 {
 		return
@@ -125,7 +126,8 @@ func (g *Gathering) claimedAt(of tenancy, generation int64) int64 {
 
 // after reports whether the answer replaces the known record. Two replies can have one sequence: a release
 // and the Superseded of the waiting request do, and a waiting reply to one request and the assignment by
-// another request of the runtime may.
+// another request of the runtime may. Of these, one that makes the runtime gone counts more than an
+// assignment, and an assignment more than the rest.
 func (a Answer) after(known Runtime) bool {
 	if a.Sequence != known.Sequence {
 		return a.Sequence > known.Sequence

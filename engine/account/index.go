@@ -40,7 +40,7 @@ func (p *Pool) keep(name string, rec Record) {
 	}
 }
 
-// drop removes a binding's record: a binding without one is free.
+// drop removes a binding's record. A binding without a record is free.
 func (p *Pool) drop(name string) {
 	if before, known := p.bindings[name]; known && before.State != Free {
 		p.index.disown(before.Tenant, name)

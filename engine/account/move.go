@@ -2,9 +2,10 @@ package account
 
 // Rule 16: a runtime without an account moves to the pool that its rule names by now.
 
-// arrived returns the record of a runtime whose place has the number after; the zero Runtime if the record is
-// from before the runtime came back. left reports that the runtime went to another pool after its place was
-// read; the record then has the number of that move. arrived raises the pool's sequence to after.
+// arrived returns the record of a runtime whose place has the number after. left is true if the runtime went
+// to another pool after its place was read; the record then has the number of that move. A record of an
+// earlier move is ignored, since the runtime has come back: arrived then returns the zero Runtime. Unless
+// left is true, it raises the pool's sequence to after if it is lower.
 func (p *Pool) arrived(runtime string, after int64) (rt Runtime, left bool) {
 	if rt = p.runtimes[runtime]; rt.State == RuntimeMoved {
 		if rt.Sequence > after {

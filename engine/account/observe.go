@@ -1,8 +1,8 @@
 package account
 
-// Observe updates a record from its label if the binding has no runtimes (rule 10). The label
-// may come from another writer, or from a worker that died before it updated Redis. Observe
-// never marks an account dirty. It returns ErrNotBuilt if the pool is not built.
+// Observe updates a record from its label if the binding has no runtimes (rule 10). The label may come from
+// another writer, or from a worker that died before it updated Redis. Observe changes only the record: it
+// never writes a label. It returns ErrNotBuilt if the pool is not built.
 func (p *Pool) Observe(l Label) (Observation, error) {
 	if p.epoch == "" {
 		return Observation{}, ErrNotBuilt
@@ -39,9 +39,9 @@ func (rec Record) follow(l Label) (Record, Change) {
 	return rec, ""
 }
 
-// AsksFor reports whether the record would follow the label if it had been read from Kubernetes itself. A
-// label that is older than the record's claim may come from a cache that lags, or the claim has not written
-// its label yet.
+// AsksFor reports whether a caller that has the label from a cache should read it from Kubernetes itself:
+// the record would follow this label if it had been read there. The record does not follow a cached label
+// that is older than its claim: the cache may lag, or the claim has not written its label yet.
 func (rec Record) AsksFor(l Label) bool {
 	l.After = rec.Generation
 	_, change := rec.follow(l)
@@ -49,11 +49,12 @@ func (rec Record) AsksFor(l Label) bool {
 }
 
 // followsFrom returns the lowest generation of an unclaimed label that frees the record. A label below it is
-// from before this claim, whose own label is not written yet. An idle claim that was adopted has a generation
-// one above the label that it was adopted from, and writes no label until a runtime is assigned to it. So its
-// bound is one lower: a release keeps the generation of the label, and an account that was adopted from a
-// stale cache after its release would never become free. follow lets a label below the record's generation
-// come this far only if the record is unconfirmed and the label was read from Gardener after it.
+// from before this claim, whose own label is not written yet. For an idle claim the bound is one below the
+// record's generation: its generation is one above the label that it was adopted from, and it writes no
+// label until a runtime is assigned to it. A release keeps the generation of the label. Without the lower
+// bound, an account that was adopted from a stale cache after its release would never become free. follow
+// uses a label below the record's generation only if the record is unconfirmed and the label was read from
+// Gardener after the record.
 func (rec Record) followsFrom() int64 {
 	if rec.idle() {
 		return rec.Generation - 1

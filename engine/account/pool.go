@@ -80,8 +80,8 @@ func (p *Pool) Status() Status {
 	}
 }
 
-// Pause stops new assignments: requests wait. Existing assignments stay, and are repeated to requests for
-// them. It may return ErrNotBuilt.
+// Pause stops new assignments: requests wait, or are refused if they must not wait (Request.Now). Existing
+// assignments stay, and are repeated to requests for them. It may return ErrNotBuilt.
 func (p *Pool) Pause() error { return p.setPaused(true) }
 
 // Resume ends Pause. It may return ErrNotBuilt.
@@ -113,8 +113,8 @@ func (p *Pool) unassign(binding string) {
 	}
 }
 
-// less returns the record with one runtime fewer. Rule 7: a claim without runtimes drains. `confirmed` stays
-// as it was, so that a label that was never seen counts as unseen. A dirtying binding stays dirtying, and a
+// less returns the record with one runtime fewer. Rule 7: a claim without runtimes drains. Confirmed does
+// not change: a claim whose label was never seen stays unconfirmed. A dirtying binding stays dirtying, and a
 // shared one has no claim to lose.
 func (rec Record) less() Record {
 	rec.Count = max(0, rec.Count-1)

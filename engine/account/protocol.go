@@ -80,9 +80,9 @@ type Change string
 // that the record stayed as it was.
 const (
 	BecameFree     Change = "freed"    // unclaimed and clean: the record is gone
-	BecameAdopted  Change = "adopted"  // labelled for another tenant or claim than in Redis
+	BecameAdopted  Change = "adopted"  // the label is of another tenant or claim than the record, which follows it
 	BecameDirtying Change = "dirtying" // its label is dirty
-	BecameDoubted  Change = "doubted"  // its label says otherwise while runtimes are on it
+	BecameDoubted  Change = "doubted"  // the label contradicts the record while runtimes are on the binding
 )
 
 // Observation is the outcome of Observe.

@@ -32,8 +32,8 @@ func (p *Pool) ReleaseRuntime(runtime, tenant string, after int64) (Departure, e
 }
 
 // kept reports whether a deprovision by tenant is refused because the runtime is another tenant's (rule 7).
-// Every tenant may see a tombstone without a binding and a request, and a record that names no tenant, which
-// an older version wrote.
+// A deprovision that names no tenant ("") is never refused. Every tenant may see a tombstone without a
+// binding and a request, and a record that names no tenant, which an older version wrote.
 func (rt Runtime) kept(tenant string) bool {
 	told := rt.State != RuntimeGone || rt.Binding != "" || rt.Request != ""
 	return tenant != "" && rt.Tenant != "" && rt.Tenant != tenant && told

@@ -24,10 +24,10 @@ func (p *Pool) Recount(binding string) (bool, error) {
 	return true, nil
 }
 
-// Restore restores the assignment rt, which the ledger or a Shoot has and Redis has lost, and reports whether
-// it did. It changes nothing if the runtime's record differs from was, or if the binding is being claimed. A
-// binding without a record gets the record should, with one runtime and unconfirmed. It may return
-// ErrNotBuilt.
+// Restore restores the assignment rt, which the ledger or a Shoot has and Redis has lost, and reports
+// whether it did. It changes nothing if the runtime's record differs from was, or if the binding is being
+// claimed. A binding without a record gets the record should, with one runtime, and unconfirmed unless the
+// binding is shared. A draining binding is in use again. It may return ErrNotBuilt.
 func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt

@@ -11,7 +11,8 @@ const (
 	anybody      = "*"
 )
 
-// withRequest adds a request to the list, once.
+// withRequest adds a request to the list. It returns the list unchanged if it has the request or anybody
+// already. If the list has mostRequests, it adds anybody in place of the request.
 func withRequest(requests, request string) string {
 	all := strings.Fields(requests)
 	for _, one := range all {
@@ -38,7 +39,8 @@ func withoutRequest(requests, request string) (rest string, relied bool) {
 	return strings.Join(left, " "), relied
 }
 
-// FirstRequest returns the request that the runtime waits, was refused or was first assigned by.
+// FirstRequest returns the request by which the runtime waits, waited, was refused or was first assigned; ""
+// if the record names none.
 func (rt Runtime) FirstRequest() string {
 	first, _, _ := strings.Cut(rt.Request, " ")
 	return first

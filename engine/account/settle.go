@@ -1,7 +1,8 @@
 package account
 
-// Confirm records that the binding's label carries the claim (rule 5), and reports whether the runtime may be
-// answered. It may return ErrNotBuilt.
+// Confirm records that the binding's label carries the claim (rule 5), and reports whether the runtime may
+// be answered. It returns false and changes nothing if the records no longer match the claim, or if the
+// binding is draining or dirtying. It may return ErrNotBuilt.
 func (p *Pool) Confirm(c Claim) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -17,7 +18,10 @@ func (p *Pool) Confirm(c Claim) (bool, error) {
 }
 
 // Revoke takes back an unconfirmed claim that cannot be answered (rule 6), for example because the label is
-// another tenant's or dirty. It reports whether anything changed. It may return ErrNotBuilt.
+// another tenant's or dirty. A binding in claiming becomes free, and its runtimes are forgotten. Any other
+// binding becomes dirtying and loses only the claim's runtime, unless that is confirmed. Revoke changes
+// nothing, and returns false, if the records no longer match the claim or the binding is confirmed. It may
+// return ErrNotBuilt.
 func (p *Pool) Revoke(c Claim) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -60,8 +64,8 @@ func (p *Pool) disown(binding string) {
 }
 
 // TakeBack undoes the assignment or the waiting of a request whose final answer is not an assignment (rule
-// 11): otherwise the account would be counted for no tenant. An assignment stays if other requests made it
-// too. It may return ErrNotBuilt.
+// 11): otherwise the account would be counted for no tenant. An assignment stays if other requests rely on
+// it too. Nothing changes if the runtime's record does not name the request. It may return ErrNotBuilt.
 func (p *Pool) TakeBack(runtime, request string) error {
 	if p.epoch == "" {
 		return ErrNotBuilt

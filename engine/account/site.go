@@ -36,8 +36,8 @@ func (s *site) BeginRebuild(token string, now time.Time, lease time.Duration) bo
 	return true
 }
 
-// RenewRebuild extends the lease and reports whether the rebuild is still the
-// token's; if not, the caller stops.
+// RenewRebuild extends the lease to begin at now, and reports whether the rebuild is still the token's. If
+// it is not, nothing changes, and the caller stops its rebuild.
 func (s *site) RenewRebuild(token string, now time.Time) bool {
 	if s.epoch != "" || s.token != token || s.over {
 		return false
@@ -76,8 +76,9 @@ func (s *site) Restart() {
 	s.over = s.token != ""
 }
 
-// Install replaces the pool's records by the snapshot (rule 13e) and reports whether the pool is built from
-// it. A paused pool stays paused.
+// Install replaces the pool's records by the snapshot (rule 13e) if the pool is not built and its rebuild is
+// still the token's; otherwise it changes nothing. It reports whether this call or an earlier one with the
+// token built the pool. A paused pool stays paused.
 func (p *Pool) Install(token string, snapshot Snapshot) bool {
 	fresh, installed := p.install(token, snapshot.Sequence)
 	if fresh {

@@ -65,12 +65,12 @@ type Options struct {
 	Runs int
 	// Seed makes a forecast repeatable.
 	Seed uint64
-	// WarmUp is replayed before the horizon begins and is not counted: for pools whose present state is
-	// unknown.
+	// WarmUp is how long the replay runs before the horizon begins; its requests are not counted. It is for
+	// pools whose present state is unknown. 0 means none.
 	WarmUp time.Duration
 }
 
-// Check returns an error for the first option that is invalid.
+// Check returns an error for the first option that is invalid, nil if there is none.
 func (o Options) Check() error {
 	switch {
 	case o.Horizon <= 0:

@@ -16,16 +16,9 @@ func (r *replay) ask(tenant string) error {
 	if err != nil {
 		return err
 	}
-	counts := r.now >= r.o.WarmUp
-	if counts {
-		r.tally.requests++
-	}
+	r.count(found)
 	if found {
 		return nil
-	}
-	if counts {
-		r.tally.waited++
-		r.tally.first = min(r.tally.first, r.now-r.o.WarmUp)
 	}
 	if r.of.Patience <= 0 {
 		return r.forget(name, r.rules.Runtime(name).Sequence)
@@ -34,7 +27,20 @@ func (r *replay) ask(tenant string) error {
 	return nil
 }
 
-// assign asks the rules for an account, and reports whether there is one.
+// count counts a request of now, unless the horizon has not begun.
+func (r *replay) count(found bool) {
+	if r.now < r.o.WarmUp {
+		return
+	}
+	r.tally.requests++
+	if !found {
+		r.tally.waited++
+		r.tally.first = min(r.tally.first, r.now-r.o.WarmUp)
+	}
+}
+
+// assign asks the rules for an account for the cluster, and reports whether it got one. If so, it draws when
+// the cluster ends.
 func (r *replay) assign(cluster string, inTurn bool) (bool, error) {
 	tenant := r.tenants[cluster]
 	request := account.Request{
@@ -61,7 +67,8 @@ func (r *replay) assign(cluster string, inTurn bool) (bool, error) {
 	return true, nil
 }
 
-// leave ends a cluster. Its account is cleaned after its last one.
+// leave ends a cluster. If it was the account's last one, the cleaning of the account begins; otherwise
+// waiting requests of the tenant may get its place.
 func (r *replay) leave(cluster string) error {
 	r.tally.decisions++
 	d, err := r.rules.ReleaseRuntime(cluster, "", 0)
@@ -141,7 +148,6 @@ func (r *replay) giveUp() {
 			break
 		}
 		r.now += max(next, time.Nanosecond)
-		r.tally.requests++
-		r.tally.waited++
+		r.count(false)
 	}
 }

@@ -9,7 +9,7 @@ import (
 type Stay struct {
 	Tenant string
 	Begin  time.Time
-	End    time.Time // zero: it runs
+	End    time.Time // zero: the cluster still runs
 }
 
 // Past is the history of one pool's requests. The zero value has no requests.
@@ -18,7 +18,7 @@ type Past struct {
 	Since, Until time.Time
 	Stays        []Stay
 	Refused      []Refused       // that found no account
-	Cleanings    []time.Duration // from an account's last cluster to its return
+	Cleanings    []time.Duration // each from the departure of an account's last cluster to the return of the account to its pool
 }
 
 // Refused is a request that found no account.
@@ -34,7 +34,7 @@ func (p *Past) Demand(cleaning time.Duration) Demand {
 		at     time.Time
 	}
 	var requests []request
-	known := map[string]bool{} // tenants from before
+	known := map[string]bool{} // tenants that are no longer new
 	var lives []Observation
 	for _, s := range p.Stays {
 		end := s.End

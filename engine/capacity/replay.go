@@ -77,12 +77,13 @@ type replay struct {
 	generations map[string]int64 // of the accounts' labels
 	tenants     map[string]string
 	past        []string // the tenants of all requests so far, beginning with those of the demand
-	total, next int      // accounts; the step that is noted next
+	total, next int      // total number of accounts; index in tally.use of the step that is noted next
 	clusters    int      // made so far, for their names
 	newcomers   int
 }
 
-// run replays the pool once with that number of accounts.
+// run replays the pool once with that number of accounts, or with the accounts that are not free now if
+// these are more. number selects the random numbers: with the same seed and number the run is the same.
 func (p *Pool) run(o Options, accounts int, number uint64) (tally, error) {
 	r := &replay{
 		of: p, o: o, random: rand.New(rand.NewPCG(o.Seed, number)), rules: account.NewPool(), tally: tally{first: Never},
@@ -176,8 +177,8 @@ func (r *replay) later(after time.Duration, k kind, name string) {
 	}
 }
 
-// interval draws the time to the next request. The rate grows exponentially, so the draw inverts the integral
-// of the rate.
+// interval draws the time to the next request; Never if none follows. The rate grows exponentially, so the
+// draw inverts the integral of the rate.
 func (r *replay) interval() time.Duration {
 	if len(r.of.Demand.Tenants) == 0 || r.of.Demand.Window <= 0 {
 		return Never

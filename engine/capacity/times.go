@@ -33,7 +33,7 @@ func scaled(factor float64, of time.Duration) time.Duration {
 // Fixed is one duration for all.
 type Fixed time.Duration
 
-// Rest returns the time that is left after age.
+// Rest returns the time that is left after age, 0 if age is longer.
 func (f Fixed) Rest(_ *rand.Rand, age time.Duration) time.Duration {
 	return max(0, time.Duration(f)-age)
 }
@@ -54,7 +54,8 @@ type Observed struct {
 	mean     time.Duration   // time watched for each end; Never without an end
 }
 
-// Observe estimates the distribution. Observations of no length count if they ended.
+// Observe estimates the distribution. An observation whose To equals its From counts only as an end, if it
+// ended; one with To before From is ignored.
 func Observe(all []Observation) *Observed {
 	var ends, entries, exits []time.Duration
 	var watched float64
@@ -119,7 +120,7 @@ func (t *Observed) last() (time.Duration, float64) {
 	return t.ages[len(t.ages)-1], t.survival[len(t.survival)-1]
 }
 
-// Rest draws from the lives that reached the age.
+// Rest draws the remaining time of a life from those that reached the age; Never if no end was observed.
 func (t *Observed) Rest(random *rand.Rand, age time.Duration) time.Duration {
 	if t.mean == Never {
 		return Never

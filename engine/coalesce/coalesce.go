@@ -18,7 +18,7 @@ type Reading[T any] struct {
 	Read func(context.Context) (T, error)
 
 	mu      sync.Mutex
-	running bool     // run runs
+	running bool     // a goroutine executes run
 	next    *turn[T] // of the read that has not begun yet, nil if no caller waits for one
 }
 
@@ -64,7 +64,7 @@ func (r *Reading[T]) join(ctx context.Context) *turn[T] {
 	return r.next
 }
 
-// run reads until no caller waits.
+// run executes turns one after the other, until no caller waits for one.
 func (r *Reading[T]) run() {
 	for t := r.begin(); t != nil; t = r.begin() {
 		r.take(t)

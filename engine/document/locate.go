@@ -21,9 +21,10 @@ var misplaced = []string{
 	"did not find expected <document start>", "did not find expected ',' or ", "unknown anchor ",
 }
 
-// locate returns the line, counted from 1, that causes the YAML library's error text: the end of the shortest
-// beginning of content that fails with it. A bracket that is merely still open there does not count. It
-// returns 0 if the library's own line is right, or if content is too large to search.
+// locate returns the line, counted from 1, that causes the YAML library's error text: the last line of the
+// shortest beginning of content for which the library returns the same error. A beginning that fails only
+// because a bracket is still open does not count. locate returns 0 for an error that misplaced does not
+// list, whose line is right, and for content that is too large to search.
 func locate(content []byte, text string) int {
 	text = yamlLine.ReplaceAllString(text, "")
 	known := false

@@ -16,11 +16,11 @@ type Node struct {
 	Path         string
 	Name         string // of a field
 	Line, Column int    // of the value
-	KeyLine      int    // of a field: the line of its name
+	KeyLine      int    // of a field: the line of its name; 0 for other nodes
 
 	reader *Reader
 	yaml   *yaml.Node
-	above  *yaml.Node // laid over yaml
+	above  *yaml.Node // a mapping whose values replace those of yaml (see Under); nil for none
 }
 
 // Fault adds a fault of the node.
@@ -47,7 +47,8 @@ func (n Node) Under(values map[string]any) (Node, error) {
 	return n, err
 }
 
-// Field returns the place of a field, for faults about it. The field need not exist.
+// Field returns a Node without a value at the place of a field, for faults about the field. The field need
+// not exist.
 func (n Node) Field(name string) Node {
 	return Node{reader: n.reader, Path: Field(n.Path, name), Name: name, Line: n.Line, Column: n.Column, KeyLine: n.KeyLine}
 }
@@ -87,7 +88,8 @@ func (n Node) resolved() *yaml.Node {
 	return n.yaml
 }
 
-// visit returns what resolved returns, and counts it against the reader's limit. Beyond that it returns nil.
+// visit returns the node of resolved, and counts it against the reader's limit of visits. The first visit
+// beyond the limit adds a fault; that visit and all later ones return nil.
 func (n Node) visit() *yaml.Node {
 	y, r := n.resolved(), n.reader
 	if y == nil || r.visits < 0 {
@@ -176,7 +178,7 @@ func (n Node) Spelled() string {
 	return ""
 }
 
-// Source returns the node as one line of YAML.
+// Source returns the node as one line of YAML, "" for a Node that is in no document.
 func (n Node) Source() string {
 	y := n.resolved()
 	if y == nil {
@@ -204,7 +206,7 @@ func (n Node) Names() []string {
 	return names
 }
 
-// Null reports whether there is no value.
+// Null reports whether the node has no value, or the value null.
 func (n Node) Null() bool {
 	y := n.resolved()
 	return y == nil || y.ShortTag() == "!!null"
@@ -267,11 +269,12 @@ func stringKeys(v any) any {
 	return v
 }
 
-// Expected adds the fault that the node has the wrong type; write names the right one.
+// Expected adds the fault that the node has the wrong type; write names the right one. It adds none for a
+// Node that is in no document, such as a result of Field.
 func (n Node) Expected(write string) {
 	y := n.resolved()
 	if y == nil {
-		return // the limit is reported already
+		return // n is in no document
 	}
 	if write == "a string" && slices.Contains([]string{"!!int", "!!float", "!!bool"}, y.ShortTag()) {
 		write += ", in quotes"

@@ -105,7 +105,8 @@ func Stream(in io.Reader) (io.Reader, error) {
 }
 
 // strange adds a fault for a tab that indents, or for a control character: the YAML library's error does not
-// name the character. It returns false if text is another error.
+// name the character. It returns false, and adds nothing, if text is another error or no such character is
+// found.
 func (r *Reader) strange(text string) bool {
 	from := 0
 	if found := yamlLine.FindStringSubmatch(text); found != nil {

@@ -27,7 +27,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Find returns an error that names the goroutines that do not end.
+// Find waits until no goroutine of the tests is left, and returns nil. If some are left after patience, it
+// returns an error that names them.
 func Find() error {
 	end := time.Now().Add(patience)
 	for {

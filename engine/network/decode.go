@@ -15,7 +15,7 @@ type decoder struct {
 	document.Reader
 
 	cidrs []placedCIDR // of all parents
-	rules []placedRule // as in the Config
+	rules []placedRule // in the order of Config.Rules
 }
 
 type placedCIDR struct {

@@ -37,7 +37,8 @@ func selector(all document.Object) Selector {
 	return s
 }
 
-// identities reads matchIdentities or matchIdentity. Both at once are a fault.
+// identities reads matchIdentities or matchIdentity, and reports whether one of them is there. Both at once
+// are a fault.
 func identities(all document.Object) (bool, []Identity) {
 	list, plural := given(all, "matchIdentities")
 	one, singular := given(all, "matchIdentity")
@@ -132,7 +133,7 @@ func noLabel(n document.Node, key string, values []string, err error) {
 	for _, value := range values {
 		note = cmp.Or(note, spelling.Note(value))
 	}
-	n.Fault(document.Value, "no label%s: %v", note, err)
+	n.Fault(document.Value, "is no valid requirement of a label%s: %v", note, err)
 }
 
 func purposes(n document.Node) (Purposes, bool) {

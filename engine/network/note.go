@@ -27,7 +27,8 @@ type Noted struct {
 	Taken   []Taken // objects of another owner, which were left as they are
 }
 
-// ErrRefused means that the API will never accept a note, for example because no object can have its name.
+// ErrRefused means that the Kubernetes API will never accept a note, for example because no object can have
+// its name.
 var ErrRefused = errors.New("the API does not take the note")
 
 // Taken is an object that a note needs, and that another owner has.

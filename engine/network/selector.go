@@ -18,8 +18,8 @@ type Operator string
 // The operators of matchPurposes.
 const (
 	ContainsAll  Operator = "ContainsAll"  // every value is there; true without values
-	ContainsAny  Operator = "ContainsAny"  // one is; false without values
-	ContainsNone Operator = "ContainsNone" // none is; true without values
+	ContainsAny  Operator = "ContainsAny"  // at least one value is there; false without values
+	ContainsNone Operator = "ContainsNone" // no value is there; true without values
 	Equals       Operator = "Equals"       // the same set, order and duplicates ignored
 )
 

@@ -95,9 +95,9 @@ func relies(by, request string) bool {
 	return by == request || strings.HasPrefix(by, request+"#")
 }
 
-// Return is for an attempt, or a request with all its attempts, that was not answered with the blocks that it
-// relies on: it waits, was refused or came too late. It relies on them no longer. Blocks on which no other
-// request relies become free.
+// Return removes an attempt, or a request with all its attempts, from the requests that rely on the
+// cluster's blocks. It is for one that was not answered with these blocks: it waits, was refused or came too
+// late. A rule on which no other request relies is removed, and its blocks become free.
 func (s *Space) Return(cluster, request string) Returned {
 	var returned Returned
 	whole, _, _ := strings.Cut(request, "#")

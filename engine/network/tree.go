@@ -130,8 +130,8 @@ func (t *tree) count(p netip.Prefix, more int) {
 	})
 }
 
-// setParent makes a block a parent, or none. Parents must be disjoint. The time is proportional to the nodes
-// in the block.
+// setParent makes a block a parent; with is = false the block is no parent any more. Parents must be
+// disjoint. The time is proportional to the nodes in the block.
 func (t *tree) setParent(p netip.Prefix, is bool) {
 	t.change(p, func(n *branch, _ bool) {
 		n.parent = is

@@ -14,8 +14,8 @@ type Holder struct {
 	digest    string // of the policy's text, "" for none
 	catalog   *Catalog
 	instances []TypeInstance
-	expected  string // where the policy comes from; "" for nowhere
-	lacks     string // why there is no policy yet
+	expected  string // where the policy comes from; "" if no policy is expected
+	lacks     string // completes the message about a missing policy: "is not there" or "is not valid"
 
 	current atomic.Pointer[Snapshot]
 }

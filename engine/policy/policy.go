@@ -17,8 +17,8 @@ type Policy struct {
 	byKey map[string]*Rule
 }
 
-// Rule lists the alternatives for one key, the preferred one first. A rule
-// without alternatives denies.
+// Rule lists the alternatives for one key, the preferred one first. A rule without alternatives denies its
+// interfaces: requests for them are refused.
 type Rule struct {
 	Key   string // path, path:revision or cap.*
 	Line  int

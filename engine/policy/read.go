@@ -24,7 +24,8 @@ func text(n document.Node) string {
 	return text
 }
 
-// need returns the text of a required field, and whether the field has one.
+// need returns the text of a required field, and whether the field has one. A field that is absent or has no
+// text is a fault.
 func need(o document.Object, field, example string) (string, bool) {
 	n, ok := o.Get(field)
 	if !ok {
@@ -35,7 +36,8 @@ func need(o document.Object, field, example string) (string, bool) {
 	return text, text != ""
 }
 
-// pathOf reads a field that must be a path.
+// pathOf reads a required field that must be a path. Any other value is a fault; a text that is no path is
+// returned all the same.
 func pathOf(o document.Object, field, example string) string {
 	path, ok := need(o, field, example)
 	if ok && !pathForm.MatchString(path) {

@@ -83,7 +83,7 @@ var ErrLate = errors.New("there is no policy yet")
 func late(source, lacks string) error {
 	return &engine.Error{
 		Code: engine.CodeInternal, Err: fmt.Errorf("%w: %s %s", ErrLate, source, lacks),
-		Hint: "write a valid one: requests for an interface wait for it",
+		Hint: "write a valid policy there: requests for an interface wait for it",
 	}
 }
 

@@ -98,10 +98,12 @@ func (w *workflow) manifest() {
 	w.root["metadata"] = metadata
 }
 
-// mostOfName leaves Argo room for what it appends to the names of Pods.
+// mostOfName is the maximum length of the name in bytes. It leaves Argo room for what it appends to the
+// names of Pods.
 const mostOfName = 40
 
-// prefixOf is the beginning of an object's name.
+// prefixOf returns the generateName of the Workflow: the path of the Implementation in the form of a
+// Kubernetes name, shortened, with a hyphen at the end.
 func prefixOf(path string) string {
 	name := strings.ToLower(strings.NewReplacer(".", "-", "_", "-").Replace(strings.TrimPrefix(path, "cap.implementation.")))
 	if len(name) > mostOfName {

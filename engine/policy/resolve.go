@@ -48,7 +48,9 @@ func (s *Snapshot) Resolve(wanted Ref) (Decision, error) {
 	return Decision{}, refused(s.nothingMatches(i, rule))
 }
 
-// decisive returns the Interface and the one rule that decides about it: the rule with the narrowest key.
+// decisive returns the Interface and the one rule that decides about it: the rule for path:revision, or else
+// for the path, or else for cap.*. It returns a Refusal if there is no such Interface or rule, or if the
+// rule denies.
 func (s *Snapshot) decisive(wanted Ref) (*iface, *compiled, *Refusal) {
 	switch {
 	case s.policy == nil:

@@ -52,7 +52,7 @@ func NewSnapshot(policy *Policy, catalog *Catalog, instances []TypeInstance) *Sn
 	return s
 }
 
-// compile looks up the constraints in the indexes.
+// compile looks up the constraints in the catalog's indexes.
 func (s *Snapshot) compile(c Constraints) conditions {
 	sets := []*set{&s.satisfied}
 	if c.Path != "" {

@@ -21,8 +21,8 @@ const (
 // mostCompared is the largest number of kinds of requests of one plan that Compare compares.
 const mostCompared = 1_000_000
 
-// Difference lists requests that two rule sets lead to different pools: the requests of a plan with one of
-// these regions.
+// Difference lists requests for which two rule sets have different results, a pool or an error code: the
+// requests of a plan with one of these regions.
 type Difference struct {
 	Plan     string `json:"plan"`
 	Provider string `json:"provider,omitempty"` // absent if the plan has only one, or if the request names none
@@ -37,7 +37,7 @@ type Difference struct {
 }
 
 // Way is the result of a rule set: a pool, or the code of the error. In the pool's name, * stands for the
-// platform or hyperscaler region if the Difference lists several of them, or OtherRegion.
+// platform or hyperscaler region unless the Difference lists exactly one such region by name.
 type Way struct {
 	Pool       string      `json:"pool,omitempty"`
 	Code       engine.Code `json:"code,omitempty"`
@@ -84,9 +84,10 @@ func (c *Comparison) ways(r Request) ways {
 	return ways{before, after}
 }
 
-// Compare finds all requests that two rule sets lead to different pools. It compares the plans that either
-// rule set knows, with each region that either names, with any other region and with none. Two results with
-// the same pool are equal, even if the rules or the internal tenants differ.
+// Compare finds all requests for which two rule sets have different results: two pools, two error codes, or
+// a pool and an error code. It compares the plans that either rule set knows, with each region that either
+// names, with any other region and with none. Two results with the same pool are equal, even if the rules or
+// the internal tenants differ.
 //
 // It returns an error if a plan has too many pairs of regions to compare.
 func Compare(before, after *Ruleset) (*Comparison, error) {
@@ -243,7 +244,7 @@ func (w way) shown(d Difference) Way {
 }
 
 // Of returns the index in Differences of the Difference that covers a request. It returns false if both rule
-// sets lead the request to the same pool.
+// sets lead the request to the same pool, or refuse it with the same code.
 func (c *Comparison) Of(r Request) (int, bool) {
 	if c.ways(r) == (ways{}) {
 		return 0, false

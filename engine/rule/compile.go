@@ -61,7 +61,7 @@ type planRules struct {
 
 // verdict is the result of the rules for a request.
 type verdict struct {
-	at      int32  // position of the entry; none in the older form
+	at      int32  // position of the entry; none in the older form, or if no entry matches
 	text    string // of the entry, or of the members that are true
 	number  int    // of the entry, 0 in the older form
 	outputs Outputs

@@ -81,7 +81,7 @@ func (s *Ruleset) otherMembers(v *verdict, r Request) []Other {
 			named[m.text] = false // a second member with this text counts as another one
 			continue
 		default:
-			why = "is true as well, and " + m.Key + " has its effect once"
+			why = "matches too, but another member of " + m.Key + " has the effect already"
 		}
 		others = append(others, Other{Rule: m.text, Why: why})
 	}
@@ -111,8 +111,9 @@ func mismatch(name, wanted, got string) string {
 
 // Passed returns at most n rules of the request's plan that did not serve it: first the rules that name more
 // regions than the winner, beginning with the ones that share most regions with the request; then less
-// specific rules that match, too. If no rule matches, all of them name other regions. The time grows with the
-// number of rules.
+// specific rules that match, too. If no rule matches, all of them name other regions. In the older form it
+// returns the members that did not contribute, in the order of the lists. The time grows with the number of
+// rules.
 func (s *Ruleset) Passed(r Request, n int) []Other {
 	v, _, _ := s.find(r)
 	if s.Older() {

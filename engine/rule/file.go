@@ -202,7 +202,7 @@ func texts(n document.Node) []string {
 	return texts
 }
 
-// plans reads the other keys below hap that rules depend on.
+// plans reads the keys below hap on which the rules depend: internalGlobalAccounts and plans.
 func (f *File) plans(hap document.Object) {
 	if n, ok := hap.Get("internalGlobalAccounts"); ok && !n.Null() {
 		f.Internal = texts(n)

@@ -170,7 +170,7 @@ func (p *memberParser) read() {
 	}
 }
 
-// part reads a name, or a star, for which it returns "".
+// part reads a name or a star. It returns "" for a star and, after adding a fault, for any other token.
 func (p *memberParser) part(what string) string {
 	t := p.token
 	switch t.kind {

@@ -92,7 +92,8 @@ func validName(name string) bool {
 }
 
 // Only returns the plans with these names; each needs a rule. A name that p does not have becomes a plan
-// without providers: rules may name it, but Match refuses its requests, and Explain needs their provider.
+// without providers: rules may name it, but Match refuses its requests, and Explain explains only those that
+// name a provider.
 func (p Plans) Only(names ...string) Plans {
 	only := make(Plans, len(names))
 	for _, name := range names {

@@ -11,7 +11,7 @@ import (
 // space is the white space that may stand between tokens.
 const space = " \t\r\n\f"
 
-// maxName is the longest name: plans and regions end up in label values.
+// maxName is the maximum length of a name in bytes: plans and regions become part of label values.
 const maxName = 63
 
 type tokenKind uint8

@@ -12,7 +12,7 @@ import (
 )
 
 // Index stores the bindings as a watch has shown them. It is safe for concurrent use. A stored binding is
-// never changed, only replaced, so readers copy the pointer only.
+// never changed, only replaced, so that a reader may keep its pointer after the lock.
 type Index struct {
 	mu     sync.RWMutex
 	byName map[string]*engine.Binding

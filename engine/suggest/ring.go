@@ -33,7 +33,8 @@ func (r *ring) remove(b *engine.Binding) {
 	}
 }
 
-// from yields up to n bindings, beginning at the tenant's place.
+// from yields up to n bindings: the first one at or after the tenant's place on the ring, then those that
+// follow, around the end.
 func (r ring) from(tenant string, n int) iter.Seq[*engine.Binding] {
 	return func(yield func(*engine.Binding) bool) {
 		start, _ := slices.BinarySearchFunc(r, Hash(tenant), func(s spot, h uint64) int { return cmp.Compare(s.hash, h) })

@@ -10,7 +10,7 @@ import (
 // CheckRecords returns a message about an invariant that the pool's records break, "" for none.
 func CheckRecords(p *account.Pool) string { return CheckListed(p.Bindings(), p.Runtimes()) }
 
-// CheckListed is CheckRecords for lists of records.
+// CheckListed is CheckRecords for the lists of all records of a pool.
 func CheckListed(bindings []account.NamedRecord, runtimes []account.NamedRuntime) string {
 	on := map[string]int{}
 	tenants, owners := map[string]string{}, map[string]string{}

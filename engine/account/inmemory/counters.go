@@ -108,12 +108,12 @@ func (c *Counters) LocateAndAssign(ctx context.Context, pool string, r account.R
 	})
 }
 
-// Confirm reports whether a claim may be answered, rule 5.
+// Confirm records that a claim's label is written, and reports whether the claim may be answered, rule 5.
 func (c *Counters) Confirm(ctx context.Context, pool string, claim account.Claim) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Confirm(claim) })
 }
 
-// Revoke undoes a claim, rule 6.
+// Revoke undoes an unconfirmed claim, and reports whether anything changed, rule 6.
 func (c *Counters) Revoke(ctx context.Context, pool string, claim account.Claim) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Revoke(claim) })
 }
@@ -155,7 +155,8 @@ func (c *Counters) InUse(ctx context.Context, pool, binding string) (int, error)
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (int, error) { return p.InUse(binding) })
 }
 
-// MarkFreed makes a cleaned binding claimable, rule 9.
+// MarkFreed makes a cleaned binding claimable if it is draining or dirtying, of this generation and without
+// runtimes, rule 9. It reports whether it did.
 func (c *Counters) MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.MarkFreed(binding, generation) })
 }
@@ -185,7 +186,8 @@ func (c *Counters) Recount(ctx context.Context, pool, binding string) (bool, err
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Recount(binding) })
 }
 
-// Restore replaces the record of a runtime if it still equals was.
+// Restore replaces the record of a runtime by rt if it still equals was and the binding is not being
+// claimed.
 func (c *Counters) Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Restore(runtime, was, rt, should) })
 }
@@ -195,12 +197,12 @@ func (c *Counters) DropAdopted(ctx context.Context, pool, runtime, binding strin
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.DropAdopted(runtime, binding) })
 }
 
-// Doubt makes a claim unconfirmed.
+// Doubt makes a confirmed claim of this generation unconfirmed.
 func (c *Counters) Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Doubt(binding, generation) })
 }
 
-// DrainIdle drains a claim without runtimes.
+// DrainIdle drains the claim of this generation if it is in use and has no runtimes.
 func (c *Counters) DrainIdle(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.DrainIdle(binding, generation) })
 }
@@ -245,12 +247,12 @@ func (c *Counters) RenewRebuild(ctx context.Context, place, token string, now ti
 	return step(ctx, c, c.site, place, func(s site) (bool, error) { return s.RenewRebuild(token, now), nil })
 }
 
-// Install installs a pool, rule 13e.
+// Install replaces a pool's records by a snapshot if the rebuild is still the token's, rule 13e.
 func (c *Counters) Install(ctx context.Context, pool, token string, s account.Snapshot) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Install(token, s), nil })
 }
 
-// InstallBucket installs a bucket of the directory.
+// InstallBucket replaces a bucket's entries by a directory if the rebuild is still the token's.
 func (c *Counters) InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error) {
 	return step(ctx, c, c.bucket, bucket, func(b *account.Bucket) (bool, error) { return b.Install(token, d), nil })
 }
@@ -300,7 +302,8 @@ func (c *Counters) Pools(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// Restart restarts every pool and bucket, like a Redis that was started again.
+// Restart restarts every pool and bucket, like a Redis that was started again with its records: none is
+// built any more.
 func (c *Counters) Restart() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -312,14 +315,15 @@ func (c *Counters) Restart() {
 	}
 }
 
-// Pool returns the pool of a name itself, and creates a missing one. The caller must not use it beside calls
-// of other goroutines.
+// Pool returns the pool of a name itself, not a copy, and creates a missing one. The caller must not use it
+// while other goroutines call methods of the counters.
 func (c *Counters) Pool(name string) *account.Pool {
 	c.pools[name] = c.pool(name)
 	return c.pools[name]
 }
 
-// Copy returns an independent copy, like a promoted replica. It omits rebuilds of buckets that have begun.
+// Copy returns an independent copy, like a promoted replica. Rebuilds that have begun go on in the copy,
+// too.
 func (c *Counters) Copy() *Counters {
 	c.mu.Lock()
 	defer c.mu.Unlock()

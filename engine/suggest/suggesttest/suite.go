@@ -109,7 +109,7 @@ func (b *bench) written(before, got engine.Binding, err error, edit func(*engine
 	return got
 }
 
-// testLife takes a binding from its claim through dirty and free to the next claim, and undoes that.
+// testLife takes a binding from its claim through dirty and free to the next claim, and undoes that claim.
 func testLife(b *bench) {
 	ctx, free := b.t.Context(), b.account(1, nil)
 	mark := engine.Mark{Tenant: "ga-1", Generation: 1, Epoch: "e1"}
