@@ -9,7 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-// whole is a flag with a whole number. Like files and variables, it refuses 010, which pflag reads as 8.
+// whole is a flag with a whole number. It refuses a number with a leading zero, as configuration files and
+// environment variables do: pflag reads 010 as 8.
 type whole struct{ pflag.Value }
 
 func (w whole) Set(text string) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Choice is a flag, or an argument, with one of several words; "" if it was not set.
+// Choice is a flag, or an argument, that takes one of the words in Of. Taken is "" if it was not set.
 type Choice struct {
 	Of    []string
 	Taken string

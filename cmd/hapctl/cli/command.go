@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group returns a command that only groups the commands below it.
+// Group returns a command that only groups the commands below it. Without one of these commands, or with an unknown
+// one, it is wrong usage.
 func Group(use, short string, below ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,

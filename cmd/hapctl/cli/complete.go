@@ -57,7 +57,7 @@ func LiveAccounts(ctx context.Context, store *counters.Store) iter.Seq[string] {
 	return fromRecords(ctx, store, func(rec account.NamedRecord) string { return rec.Binding })
 }
 
-// fromRecords yields a word of each account's record, if it has one.
+// fromRecords yields what word returns for each account's record, unless that is "".
 func fromRecords(ctx context.Context, store *counters.Store, word func(account.NamedRecord) string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for pool := range LivePools(ctx, store) {

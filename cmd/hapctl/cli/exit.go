@@ -33,7 +33,8 @@ func (e *ExitError) Error() string { return e.Err.Error() }
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Usagef returns a usage error. After its message, hapctl prints a hint at the help text.
+// Usagef returns an error of wrong usage, with the exit code ExitUsage. After its message, hapctl prints the usage
+// line of the command and how to show its help text.
 func Usagef(text string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(text, args...)}
 }

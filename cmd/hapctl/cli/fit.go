@@ -21,8 +21,9 @@ const (
 
 // Fitted writes a table. If a line would have more than LineWidth characters, it shortens cells, which then
 // end with "…": first in the first column of shorten, then in the next, until the lines fit or all columns
-// of shorten are at their least width. -o wide shows the cells in full. Name a column last or not at all if
-// a user needs its cells in full, such as the name that the next command takes.
+// of shorten are at their least width. -o wide shows the cells in full. Each name in shorten must be in header.
+// Name a column last or not at all if a user needs its cells in full, such as the name that the next command
+// takes.
 func Fitted(w io.Writer, header []string, rows [][]string, shorten ...string) {
 	all := make([][]string, 0, len(rows)+1)
 	for _, row := range append([][]string{header}, rows...) {
@@ -56,7 +57,8 @@ func widthsOf(rows [][]string) (widths []int, over int) {
 }
 
 // FittedText is Fitted for a table whose last column is a text. If the table would be too wide, the text is
-// folded in its column, or below the row if the column would be too narrow. With wide, each row is one line.
+// folded in its column, or below the row if the column would be too narrow; only then cells are shortened. With
+// wide, each row is one line in full.
 func FittedText(w io.Writer, wide bool, header []string, rows [][]string, shorten ...string) {
 	last := len(header) - 1
 	all, cut := [][]string{oneLine(header)}, [][]string{}

@@ -54,7 +54,7 @@ func (i *identity) opened(p engine.Place, recorded bool, err error) error {
 	return nil
 }
 
-// where describes the landscape and the stores that were opened.
+// where describes the landscape, if it is known, and the stores that were opened; "" if there are none.
 func (i *identity) where() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -123,7 +123,8 @@ func (s *Shell) redisIs(ctx context.Context, store *counters.Store, built bool, 
 
 func redisAt(c config.Redis) string { return "Redis at " + connect.Shown(c.URL) }
 
-// Recorded returns an error if Redis has no record of its landscape: then a command must not change it.
+// Recorded returns an error if Redis had no record of its landscape when the command opened it, or was not opened:
+// then a command must not change it.
 func (s *Shell) Recorded(c config.Redis) error {
 	s.identity.mu.Lock()
 	defer s.identity.mu.Unlock()

@@ -41,7 +41,8 @@ func OpenLedger(ctx context.Context, s *Shell, cfg *config.Config, nc *nats.Conn
 	return storage.NewLedger(js, subjects, Source), nil
 }
 
-// FindLedger returns the configuration of the ledger's stream.
+// FindLedger returns the configuration of the ledger's stream. If there is none, or NATS does not answer, the error
+// names the remedy.
 func FindLedger(ctx context.Context, js jetstream.JetStream, c config.NATS) (jetstream.StreamConfig, error) {
 	stream, err := js.Stream(ctx, events.StreamReplies)
 	switch {

@@ -53,7 +53,8 @@ func (s *Shell) ReaderWithin(cmd *cobra.Command, within time.Duration, of string
 	return cmd
 }
 
-// OpenNATS returns the connection to NATS. An error names the address and the setting at fault.
+// OpenNATS returns the command's connection to NATS. The first call connects, for up to ConnectWithin. An error
+// names the address and the setting at fault.
 func OpenNATS(ctx context.Context, s *Shell, c config.NATS) (*nats.Conn, error) {
 	if s.opened.nats != nil {
 		return s.opened.nats, nil

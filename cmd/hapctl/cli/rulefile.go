@@ -105,7 +105,8 @@ func FaultRows(faults []rule.Fault) [][]string {
 	return rows
 }
 
-// Pointed writes a fault with its rule, and a mark below the column at fault.
+// Pointed writes a fault and, below it, the text of its rule with a mark at the column at fault. For a fault of no
+// rule, or without a text, it writes only the fault.
 func Pointed(w io.Writer, severity string, f rule.Fault) {
 	if f.Rule == 0 {
 		fmt.Fprintf(w, "%s: %s: %s\n", severity, f.Kind, f.Message)

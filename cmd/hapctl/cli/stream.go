@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
 // Stream is standard output or standard error. A command writes to them only through a Stream. Text of others
@@ -68,14 +70,16 @@ func (s Stream) terminal() bool { return Terminal(s.To) }
 // Moves reports whether the stream goes to a terminal that understands control sequences.
 func (s Stream) Moves() bool { return s.terminal() && os.Getenv("TERM") != "dumb" }
 
-// Terminal reports whether end, such as a reader or writer, is a terminal.
+// Terminal reports whether end, such as a reader or writer, is a terminal. /dev/null, a character device like a
+// terminal, is none: it is the standard input of what cron and systemd start.
 func Terminal(end any) bool {
 	file, ok := end.(*os.File)
 	if !ok {
 		return false
 	}
-	facts, err := file.Stat()
-	return err == nil && facts.Mode()&os.ModeCharDevice != 0
+	raw, err := file.SyscallConn() // Fd would make reads block, so that nothing could end them
+	is := false
+	return err == nil && raw.Control(func(fd uintptr) { is = term.IsTerminal(int(fd)) }) == nil && is
 }
 
 // visible replaces each hidden character by an escape: controls, escape sequences, changes of the text's

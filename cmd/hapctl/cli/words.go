@@ -34,7 +34,7 @@ func QuoteWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Count returns a number with its noun.
+// Count returns a number with its noun. Unless n is 1, it appends an s to the noun.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -34,7 +34,7 @@ func OpenTerminal(t *testing.T) (screen, tty *os.File) {
 	return screen, tty
 }
 
-// Until returns the output of a terminal up to and including end.
+// Until reads the output of a terminal until what it has read ends with end, and returns it.
 func Until(t *testing.T, screen *os.File, end string) string {
 	t.Helper()
 	var got strings.Builder

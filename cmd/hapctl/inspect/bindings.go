@@ -197,7 +197,8 @@ func readBinding(ctx context.Context, s *cli.Shell, cfg *config.Config, name str
 	return detail, true, err
 }
 
-// recordsOf reads the records of one binding in all pools.
+// recordsOf reads the records of one binding in all pools of Redis and in those that labels name. It leaves out
+// records that say free.
 func recordsOf(ctx context.Context, store *counters.Store, name string, labelled []engine.Binding) (view.Records, error) {
 	r := view.Records{Known: map[view.Place]account.Record{}, Pools: map[string]account.Status{}}
 	pools, err := store.Pools(ctx)

@@ -171,7 +171,7 @@ func readAccount(ctx context.Context, s *cli.Shell, cfg *config.Config, pool, na
 	return &v, nil
 }
 
-// reasons returns the sentences that explain a reply.
+// reasons returns the sentences that explain a reply, in the order in which they are shown.
 func reasons(l ledgerReply) []reason {
 	e := telling{reply: l.Reply, decision: l.Reply.Decision}
 	if e.decision == nil {

@@ -143,15 +143,15 @@ func (e *telling) verdict(c events.Considered) string {
 	if c.Own {
 		whose = "the tenant's"
 	}
-	chosen := "another"
-	if e.reply.Binding != nil {
-		chosen = e.reply.Binding.Name
-	}
+	chosen := e.chosen()
 	switch account.Verdict(c.Verdict) {
 	case account.AtLimit:
 		return fmt.Sprintf("the tenant's, at its limit with %s", view.ClustersOf(c.Clusters, e.reply.Limit))
 	case account.LessFitting:
-		return fmt.Sprintf("the tenant's, %s: %s comes first%s", view.ClustersText(c.Clusters), chosen, e.byStrategy())
+		if chosen == "" {
+			return fmt.Sprintf("the tenant's, %s: not used: it would be a second account beside the one in use", view.ClustersText(c.Clusters))
+		}
+		return fmt.Sprintf("the tenant's, %s: %s comes first%s", view.ClustersText(c.Clusters), chosen, e.byStrategy(c))
 	case account.BarredHere:
 		return fmt.Sprintf("%s, %s: cordoned, internal, being deleted, dirty or a duplicate; it gets no new clusters", whose, view.ClustersText(c.Clusters))
 	case account.HeldByOther:
@@ -160,17 +160,39 @@ func (e *telling) verdict(c events.Considered) string {
 		}
 		return fmt.Sprintf("held, %s: another tenant's in Redis, or on its way to dirty", view.ClustersText(c.Clusters))
 	case account.MoreClusters:
-		return fmt.Sprintf("shared, %s: %s comes first, by clusters, then by name", view.ClustersText(c.Clusters), chosen)
+		return fmt.Sprintf("shared, %s: %s comes first, by clusters, then by name", view.ClustersText(c.Clusters), cmp.Or(chosen, "another"))
 	default:
 		return fmt.Sprintf("%s, %s", c.Verdict, view.ClustersText(c.Clusters))
 	}
 }
 
-func (e *telling) byStrategy() string {
-	if e.decision.Strategy == "" {
-		return ", it has more clusters or the earlier name"
+// chosen returns the account that the decision chose, "" for none. A reply that waits for network blocks, or
+// that rejects, does not name it.
+func (e *telling) chosen() string {
+	if e.reply.Binding != nil {
+		return e.reply.Binding.Name
 	}
-	return " by " + e.decision.Strategy
+	for _, c := range e.decision.Considered {
+		if c.Verdict == string(account.Chosen) {
+			return c.Binding
+		}
+	}
+	return ""
+}
+
+// byStrategy returns the order that put the chosen account before c. An account without clusters may be
+// draining; the record does not say whether it is.
+func (e *telling) byStrategy(c events.Considered) string {
+	switch several := e.decision.Strategy != ""; {
+	case several && c.Clusters > 0:
+		return " by " + e.decision.Strategy
+	case several:
+		return ": claimed accounts come before draining ones, then by " + e.decision.Strategy
+	case c.Clusters > 0:
+		return ", it has more clusters, or as many and was claimed later"
+	default:
+		return ": claimed accounts come before draining ones, then those with more clusters, then those claimed later"
+	}
 }
 
 // attempts lists the writes of labels and their results.
@@ -213,12 +235,28 @@ func (e *telling) whyWaiting(w *events.Waiting) string {
 	text := waitingReason(w.Reason, e.decision.Pool)
 	switch {
 	case w.Reason != events.WaitingPoolEmpty:
+	case e.onlyAccount() != "":
+		text = "the tenant may have one account, and the one in use gains no clusters; if it is cordoned, hapctl uncordon " + cli.QuoteWord(e.onlyAccount()) + " ends that"
 	case w.Position > 1:
 		text += "; workers serve " + cli.Count(w.Position-1, "other request") + " first"
 	case len(e.decision.Considered) == 0:
 		text += ", or the pool was paused"
 	}
 	return text
+}
+
+// onlyAccount returns the account in use of a tenant that may have one, if the account gains no clusters: then
+// the tenant begins no second one (I4; see account.Decision.MayNotClaim). It returns "" otherwise.
+func (e *telling) onlyAccount() string {
+	if e.decision.Strategy != "" || engine.ParsePool(e.decision.Pool).Shared {
+		return ""
+	}
+	for _, c := range e.decision.Considered {
+		if c.Verdict == string(account.BarredHere) && c.Clusters > 0 {
+			return c.Binding
+		}
+	}
+	return ""
 }
 
 // waitingReason returns a reason for waiting as a sentence.

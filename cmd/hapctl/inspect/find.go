@@ -179,7 +179,8 @@ func (f *finder) letters(ctx context.Context, since time.Time, take func(letters
 // mostLetters bounds how many dead letters are printed as lines.
 const mostLetters = 5
 
-// toldOfLetters returns output lines for the newest dead letters.
+// toldOfLetters returns an output line for each of the newest mostLetters dead letters, and one with the number of
+// the older ones, if there are any. found must be oldest first.
 func toldOfLetters(found []letters.Letter) [][2]string {
 	var lines [][2]string
 	for _, l := range found[max(0, len(found)-mostLetters):] {
@@ -259,8 +260,8 @@ func toldOfQueued(all []queuedView) [][2]string {
 	return lines
 }
 
-// replies returns a function that collects the replies it visits, except messages that are no reply and
-// replies that only workers exchange.
+// replies returns a function that appends the replies that it visits to into. It leaves out messages that cannot be
+// read, and seals, which only workers exchange.
 func replies(into *[]ledgerReply) func(events.Stored) error {
 	return func(stored events.Stored) error {
 		if stored.Foreign == nil && stored.Reply.Status != events.StatusSealed {

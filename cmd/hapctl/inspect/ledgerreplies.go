@@ -14,8 +14,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// repliesOf reads the replies of one runtime from the ledger, oldest decision first, without replies that
-// only workers exchange.
+// repliesOf reads the replies of one runtime from the ledger, oldest decision first. It leaves out seals, which only
+// workers exchange, and messages that cannot be read.
 func repliesOf(ctx context.Context, s *cli.Shell, cfg *config.Config, runtime string) ([]ledgerReply, error) {
 	found := []ledgerReply{}
 	err := s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {

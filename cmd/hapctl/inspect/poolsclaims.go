@@ -71,7 +71,8 @@ func (c *claims) emptyIn(p *PoolView) *int64 {
 	return &seconds
 }
 
-// roughly returns a duration in its largest unit.
+// roughly returns a duration in one unit, rounded down: seconds, minutes, from an hour hours, from two days days. It
+// returns "now" if the duration is not positive.
 func roughly(d time.Duration) string {
 	switch {
 	case d <= 0:

@@ -152,7 +152,8 @@ func poolsNow(ctx context.Context, s *cli.Shell, cfg *config.Config, args []stri
 	return []PoolView{detail.PoolView}, err
 }
 
-// plain reports whether drawings use ASCII only: in a file, in a pipe, and if NO_COLOR is set.
+// plain reports whether drawings use ASCII only: if standard output is no terminal that understands control
+// sequences, and if NO_COLOR is set.
 func plain(s *cli.Shell) bool { return os.Getenv("NO_COLOR") != "" || !s.Stdout.Moves() }
 
 func forPeople(s *cli.Shell) bool { return s.Format == cli.FormatTable || s.Format == cli.FormatWide }
@@ -232,8 +233,8 @@ func (v poolsPast) draw(w io.Writer, p *poolPast, of string, all int, value func
 	}
 }
 
-// lineStep returns the difference between two lines of a plot up to most: a whole number that is easy to
-// read.
+// lineStep returns the difference in value between two lines of a plot from 0 to most: the least number that is easy
+// to read with which the plot has at most plotRows lines.
 func lineStep(most int) int {
 	least := (most + plotRows - 1) / plotRows
 	for unit := 1; ; unit *= 10 {

@@ -58,7 +58,8 @@ standard output.`,
 	})
 }
 
-// ReplaceFile writes a file atomically: path has the old or the whole new content.
+// ReplaceFile writes a file atomically: path has the old or the whole new content. Only its owner may read the new
+// file.
 func ReplaceFile(path string, text []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".hapctl-*")
 	if err != nil {

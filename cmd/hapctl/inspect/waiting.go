@@ -66,7 +66,7 @@ func (v *waitingView) told() [][2]string {
 func (v *waitingView) place() string {
 	switch v.Position {
 	case 0:
-		return "none: it is tried again whenever Gardener answers"
+		return "none: " + v.triedAgain()
 	case 1:
 		return "1, nobody is before it"
 	}
@@ -79,6 +79,20 @@ func (v *waitingView) place() string {
 		text += fmt.Sprintf(" and %d before these", more)
 	}
 	return text
+}
+
+// triedAgain says when a request without a place is tried again.
+func (v *waitingView) triedAgain() string {
+	switch v.Reason {
+	case events.WaitingUnavailable:
+		return "it is tried again whenever Gardener answers"
+	case events.WaitingNetworkFull:
+		return "it is tried again when network blocks become free"
+	case events.WaitingNetworkMissing:
+		return "it is tried again when there are network rules"
+	default:
+		return "it is not in the queue, or its pool is not built; a worker looks at it again"
+	}
 }
 
 type waitingList struct {

@@ -188,7 +188,8 @@ func newDeadShow(s *cli.Shell) *cobra.Command {
 	})
 }
 
-// findLetter returns the letter with the number, or else the newest letter with the request id.
+// findLetter returns the letter whose number is which, or else the newest letter whose request id is which. It
+// returns an error if there is neither.
 func findLetter(ctx context.Context, letters *dead.Letters, which string) (dead.Letter, error) {
 	if number, err := strconv.ParseUint(which, 10, 64); err == nil && number > 0 {
 		l, err := letters.Letter(ctx, number)

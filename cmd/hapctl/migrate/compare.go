@@ -33,7 +33,7 @@ type comparedView struct {
 	ComparedAt time.Time                `json:"comparedAt"`
 	Shadow     shadowChoice             `json:"shadow"`
 	KEB        *shadows.KEBChoice       `json:"keb,omitempty"`
-	Reply      *events.Reply            `json:"reply,omitempty"` // the decision record
+	Reply      *events.Reply            `json:"reply,omitempty"` // the whole reply, with the decision record
 }
 
 // shadowChoice is a short form of the answer that a shadow would have sent.
@@ -86,7 +86,7 @@ type comparedList struct {
 	Summary     map[shadows.ComparisonResult]int `json:"summary"`     // of all that the filters select, also of those not listed
 	Compared    int                              `json:"compared"`    // the sum of Summary
 	Differences int                              `json:"differences"` // how many of these differ
-	Pending     int                              `json:"pending"`     // decisions of which nothing is visible at the broker yet
+	Pending     int                              `json:"pending"`     // decisions that are not compared yet, since the broker's are not known
 }
 
 func (v comparedList) Show(w io.Writer, wide bool) {

@@ -104,7 +104,8 @@ left an account unchanged because of a conflict or a concurrent change.`,
 	})
 }
 
-// newKeys returns the keys that --to names, in the form of gardener.Options.
+// newKeys returns the keys that --to names, in the form of gardener.Options.Labels; a preset is the value of
+// gardener.Preset. It returns a usage error if --to names a label twice, or nothing.
 func newKeys(to []string) (map[string]string, error) {
 	keys := map[string]string{}
 	for _, item := range cli.Names(to) {

@@ -96,7 +96,7 @@ func (v planView) Show(w io.Writer, wide bool) {
 		cli.Count(s.Bindings, "binding"), cli.Count(s.Shoots, "Shoot"), s.Unselectable, s.Contradictions)
 }
 
-// section writes a table of the texts for each binding, if there are any.
+// section writes a table with the texts that of returns for each binding. It writes nothing if there are none.
 func (v planView) section(w io.Writer, wide bool, title string, of func(*plannedBinding) []string) {
 	var rows [][]string
 	for i := range v.Bindings {
@@ -149,7 +149,8 @@ labels of accounts.`
 	return cmd
 }
 
-// planSource says from where the landscape is read, and whether only problems are shown.
+// planSource says from which files the landscape is read, and whether only bindings with a problem or a note are
+// shown. If bindings is "", the landscape is read from Gardener; if only shoots is "", from the file of bindings.
 type planSource struct {
 	bindings, shoots string
 	problems         bool

@@ -239,7 +239,8 @@ func (p *planner) contradictions(b *engine.Binding) []string {
 	return found
 }
 
-// shootOn compares a Shoot with the account that it uses, and returns its problem, if there is one.
+// shootOn compares a Shoot with the account that it uses, and returns its problem; false if there is none. b is nil
+// if the account is not of the landscape. users are all Shoots of the account.
 func shootOn(s engine.Shoot, b *engine.Binding, users []engine.Shoot) (shootProblem, bool) {
 	problem := shootProblem{Shoot: s.Name, RuntimeID: s.RuntimeID, Tenant: s.Tenant, Binding: s.Binding}
 	if b == nil {

@@ -65,7 +65,7 @@ type freeParent struct {
 	Addresses int64          `json:"addresses"`
 	Free      int64          `json:"free"`
 	Largest   string         `json:"largest,omitempty"` // prefix length of the largest free block, as "/24"
-	Blocks    *int64         `json:"blocks,omitempty"`  // how many blocks of --size can still be taken
+	Blocks    *int64         `json:"blocks,omitempty"`  // how many blocks of --size can still be taken; nil without --size
 }
 
 // freeView is the output of network free.
@@ -117,7 +117,8 @@ func (v conflictsView) Show(w io.Writer, _ bool) {
 	}
 }
 
-// liveRanges makes cmd a command that reads the network ranges from Redis.
+// liveRanges makes cmd a command that reads the network ranges from Redis and calls run with them. If they are not
+// built there, the command fails.
 func liveRanges(s *cli.Shell, cmd *cobra.Command, run func(context.Context, *blocks.Ranges, network.State) error) *cobra.Command {
 	cmd.Args = cli.Arguments(cobra.NoArgs)
 	return s.Reader(cmd, "for Redis", func(ctx context.Context, cfg *config.Config, _ []string) error {

@@ -29,7 +29,7 @@ type planned struct {
 	Applied   []plannedRule  `json:"applied"`
 	New       []string       `json:"new,omitempty"`      // after op config: the rules that the change applied
 	Skipped   []plannedSkip  `json:"skipped,omitempty"`  // rules with a path that the cluster has already
-	Released  *[]plannedRule `json:"released,omitempty"` // of delete
+	Released  *[]plannedRule `json:"released,omitempty"` // after op delete: the blocks that the cluster had
 	Error     *cli.LineError `json:"error,omitempty"`
 }
 

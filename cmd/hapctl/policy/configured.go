@@ -11,9 +11,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 )
 
-// load reads policy, catalog and TypeInstances. The configuration of --config, if there is one, names the
-// files that no flag names, or the ConfigMap of the policy. If flags name both policy and catalog, the
-// configuration is ignored.
+// load reads policy, catalog and TypeInstances. For a file that no flag names, it takes that of the configuration
+// of --config; if that has no file of the policy, it reads the policy from the configured ConfigMap. If flags
+// name both policy and catalog, or without a configuration, it reads only the files of the flags.
 func (f Files) load(ctx context.Context, s *cli.Shell) (*policy.Snapshot, error) {
 	if s.Connections.File() == "" || f.Policy != "" && f.Catalog != "" {
 		return f.Snapshot(s)

@@ -19,7 +19,7 @@ import (
 
 // policyDiffView lists the differences between two policies. docs/hapctl.md documents its fields.
 type policyDiffView struct {
-	Before string `json:"before"` // the digests
+	Before string `json:"before"` // Before and After are the digests of the two policies
 	After  string `json:"after"`
 	policy.Difference
 	// Interfaces are the interfaces with another choice; null without a catalog.
@@ -60,7 +60,7 @@ func (v policyDiffView) Show(w io.Writer, wide bool) {
 	cli.Table(w, []string{"INTERFACE", "BEFORE", "AFTER"}, rows)
 }
 
-// choiceText returns the chosen implementation, with inject also its injections.
+// choiceText returns the chosen implementation, or "none". With inject, it also returns its injections.
 func choiceText(c policy.Choice, inject bool) string {
 	if c.Picked == "" {
 		return "none"

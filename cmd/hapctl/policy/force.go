@@ -70,7 +70,7 @@ func (p *policyInForce) failed(err error) error {
 	return &cli.ExitError{Code: cli.ExitFailure, Err: fmt.Errorf("%s; check %s, and the right to get and update the ConfigMap", cli.OneLineOf(err), policySetting)}
 }
 
-// at returns the file or the ConfigMap of the policy.
+// at names the file or the ConfigMap of the policy in messages.
 func (p *policyInForce) at() string {
 	if p.store == nil {
 		return p.file

@@ -58,7 +58,8 @@ func olderRules(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// byInterface turns a list of rules into a map by interface.
+// byInterface turns a list of rules into a map by interface. Items that name no interface, or that of an earlier
+// item, become faults and are left out.
 func byInterface(list *yaml.Node) (*yaml.Node, document.Faults) {
 	var faults document.Faults
 	fault := func(n *yaml.Node, kind document.Kind, message string) {

@@ -3,6 +3,7 @@ package repair
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
-	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/landscapes"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
@@ -63,10 +63,16 @@ func (v landscapeView) Show(w io.Writer, _ bool) {
 
 // bearings are the landscapes of the three places, with the stores in which they can be changed.
 type bearings struct {
-	own    engine.Landscape // of the bindings
-	store  *counters.Store
-	ledger *storage.Ledger
-	view   landscapeView
+	own        engine.Landscape // of the bindings
+	adoptRedis func(context.Context, engine.Landscape) error
+	ledger     landscapeLedger
+	view       landscapeView
+}
+
+// landscapeLedger is the ledger's record of its landscape; package storage implements it.
+type landscapeLedger interface {
+	Landscape(ctx context.Context) (engine.Landscape, bool, error)
+	SetLandscape(ctx context.Context, landscape engine.Landscape) error
 }
 
 // withBearings reads the landscape of each place and calls run.
@@ -79,10 +85,12 @@ func withBearings(ctx context.Context, s *cli.Shell, cfg *config.Config, run fun
 	if b.own, err = client.Landscape(ctx); err != nil {
 		return cli.GardenerError(err)
 	}
-	if b.store, _, err = cli.DialRedis(ctx, s, cfg.Redis); err != nil {
+	store, _, err := cli.DialRedis(ctx, s, cfg.Redis)
+	if err != nil {
 		return err
 	}
-	kept, recorded, err := landscapes.Recorded(ctx, b.store)
+	b.adoptRedis = func(ctx context.Context, l engine.Landscape) error { return landscapes.Adopt(ctx, store, l) }
+	kept, recorded, err := landscapes.Recorded(ctx, store)
 	if err := b.add("gardener", client.Server(), b.own, true, nil); err != nil {
 		return err
 	}
@@ -164,7 +172,7 @@ type adoption struct {
 	Resource  string      `json:"resource"`
 	Cluster   string      `json:"cluster,omitempty"`
 	Before    []placeView `json:"before"`
-	Changed   []string    `json:"changed"` // redis, ledger
+	Changed   []string    `json:"changed"` // the places whose record was changed, or would be with --dry-run: redis, ledger
 	DryRun    bool        `json:"dryRun"`
 }
 
@@ -225,20 +233,66 @@ func runAdopt(ctx context.Context, s *cli.Shell, b *bearings, yes, dryRun bool) 
 	}
 	ledger := b.view.Places[2]
 	if slices.Contains(v.Changed, ledger.Place) {
-		if err := b.ledger.SetLandscape(ctx, b.own); err != nil {
-			if !ledger.Same {
-				return fmt.Errorf("nothing was changed: the ledger names another landscape and could not be changed (%w); use credentials that may change the stream, such as the worker's", err)
-			}
-			s.Say("the ledger could not be changed (%s); workers compare only Redis with the bindings", cli.OneLineOf(err))
+		changed, err := b.setLedger(ctx, s, ledger)
+		if err != nil {
+			return err
+		}
+		if !changed {
 			v.Changed = slices.DeleteFunc(v.Changed, func(place string) bool { return place == ledger.Place })
 		}
 	}
-	if slices.Contains(v.Changed, "redis") {
-		if err := landscapes.Adopt(ctx, b.store, b.own); err != nil {
-			return err
-		}
+	if !slices.Contains(v.Changed, "redis") {
+		return s.Print(v)
 	}
-	return s.Print(v)
+	failed := b.adoptRedis(ctx, b.own)
+	if failed != nil {
+		v.Changed = slices.DeleteFunc(v.Changed, func(place string) bool { return place == "redis" })
+		if len(v.Changed) == 0 {
+			return failed
+		}
+		failed = fmt.Errorf("the ledger was changed, Redis was not, or did not say so (%w); run it again", failed)
+	}
+	if err := s.Print(v); err != nil {
+		return err
+	}
+	return failed
+}
+
+// setLedger records the landscape in the ledger, and reports whether the ledger has the record. It returns an
+// error if it may not have it and names another landscape: Redis then stays as it is.
+func (b *bearings) setLedger(ctx context.Context, s *cli.Shell, ledger placeView) (changed bool, err error) {
+	err = b.ledger.SetLandscape(ctx, b.own)
+	if err == nil {
+		return true, nil
+	}
+	changed, known := b.ledgerAfter(ctx, err)
+	switch {
+	case changed:
+		s.Say("the ledger was changed, though the answer was lost (%s)", cli.OneLineOf(err))
+		return true, nil
+	case !ledger.Same && !known:
+		return false, fmt.Errorf("whether the ledger was changed is unknown (%w), and Redis was not changed; look at hapctl landscape show, and run it again", err)
+	case !ledger.Same:
+		return false, fmt.Errorf("nothing was changed: the ledger names another landscape and could not be changed (%w); use credentials that may change the stream, such as the worker's", err)
+	case !known:
+		s.Say("whether the ledger was changed is unknown (%s); hapctl landscape show says it", cli.OneLineOf(err))
+	default:
+		s.Say("the ledger could not be changed (%s); workers compare only Redis with the bindings", cli.OneLineOf(err))
+	}
+	return false, nil
+}
+
+// ledgerAfter reports whether the ledger was changed by a change that failed. A refusal changes nothing. After
+// any other error, such as a lost answer, it reads the record again; known is false if that fails too.
+func (b *bearings) ledgerAfter(ctx context.Context, failed error) (changed, known bool) {
+	var refused *jetstream.APIError
+	if errors.As(failed, &refused) || errors.Is(failed, engine.ErrNoLandscape) {
+		return false, true
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cli.ReadWithin) // ctx may be what ended
+	defer cancel()
+	has, recorded, err := b.ledger.Landscape(ctx)
+	return err == nil && recorded && has == b.own, err == nil
 }
 
 func (p placeView) landscape() engine.Landscape {

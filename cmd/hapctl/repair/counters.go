@@ -133,23 +133,17 @@ func runVerify(ctx context.Context, s *cli.Shell, audit *audit.Audit, tell *prog
 		if err := s.Confirm(fmt.Sprintf("repair %d of %d drifts in Redis", n, len(found.Drifts)), yes); err != nil {
 			return err
 		}
-		changed, err = audit.RepairAll(ctx, found.Drifts, drainIdle)
-		if err != nil {
-			return cli.GardenerError(err)
-		}
-		s.Say("Redis was changed for %d drifts", len(changed))
-		found, err = audit.Verify(ctx)
-		tell.end()
-		if err != nil {
-			return cli.GardenerError(err)
-		}
+		found, changed, err = runRepair(ctx, s, audit, tell, found, drainIdle)
 	}
 	v := verification{
 		Drifts: viewOfDrifts(found.Drifts), Changed: viewOfDrifts(changed), NotBuilt: append([]string{}, found.NotBuilt...),
 		Replies: found.Replies, Runtimes: found.Runtimes, Bindings: found.Bindings,
 	}
-	if err := s.Print(v); err != nil {
-		return err
+	if failed := s.Print(v); err == nil {
+		err = failed
+	}
+	if err != nil {
+		return cli.GardenerError(err)
 	}
 	switch {
 	case len(v.Drifts) > 0:
@@ -158,6 +152,23 @@ func runVerify(ctx context.Context, s *cli.Shell, audit *audit.Audit, tell *prog
 		return fmt.Errorf("not built in Redis: %s; a running worker builds it, or hapctl counters rebuild", strings.Join(v.NotBuilt, ", "))
 	}
 	return nil
+}
+
+// runRepair repairs and reads everything again. If either fails, it returns the error with the changed drifts
+// and the finding of before, without these: what was changed is told all the same.
+func runRepair(ctx context.Context, s *cli.Shell, a *audit.Audit, tell *progress, found audit.Finding, drainIdle bool) (audit.Finding, []account.Drift, error) {
+	changed, err := a.RepairAll(ctx, found.Drifts, drainIdle)
+	s.Say("Redis was changed for %d drifts", len(changed))
+	if err == nil {
+		again, failed := a.Verify(ctx)
+		tell.end()
+		if failed == nil {
+			return again, changed, nil
+		}
+		err = failed
+	}
+	found.Drifts = slices.DeleteFunc(slices.Clone(found.Drifts), func(d account.Drift) bool { return slices.ContainsFunc(changed, d.Is) })
+	return found, changed, err
 }
 
 func repairable(drifts []account.Drift, drainIdle bool) int {
@@ -237,7 +248,7 @@ func runRebuild(ctx context.Context, s *cli.Shell, p *sources) error {
 	tell := newProgress(s)
 	defer tell.end()
 	r := rebuild.Rebuilder{
-		Builder: p.store, Inventory: countedGardener{p.gardener, tell}, Ledger: countedLedger{p.ledger, tell}, Room: p.room, Subjects: p.subjects,
+		Builder: p.store, Inventory: countedGardener{p.gardener, tell}, Ledger: countedLedger{p.ledger, tell}, Waiting: p.room.Addresses, Subjects: p.subjects,
 		Record: p.ledger, Reconnect: p.store.Reconnect,
 		Observer: observe.Observer{
 			OnStep: tell.rebuilds,

@@ -80,7 +80,7 @@ func cordoning(s *cli.Shell, on bool, cmd *cobra.Command) *cobra.Command {
 	})
 }
 
-// pauseView is a pool after pause or resume.
+// pauseView is a pool after pause or resume. Waiting is the number of its waiting requests.
 type pauseView struct {
 	Pool    string `json:"pool"`
 	Paused  bool   `json:"paused"`

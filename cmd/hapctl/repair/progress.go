@@ -59,7 +59,7 @@ func (p *progress) one() {
 	}
 }
 
-// end ends the last stage: the next message begins a new line.
+// end ends the present stage, if there is one, so that the next message begins a new line.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -63,7 +63,7 @@ type sources struct {
 func (p *sources) audit(tell *progress) *audit.Audit {
 	return &audit.Audit{
 		Records: countedRedis{p.store, tell}, Repairer: p.store, Ledger: countedLedger{p.ledger, tell}, Inventory: countedGardener{p.gardener, tell},
-		Reader: p.gardener, Room: p.room, Progress: tell.stage,
+		Reader: p.gardener, Waiting: p.room.Addresses, Progress: tell.stage,
 	}
 }
 

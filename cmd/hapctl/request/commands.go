@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// requestHelp is the part of the help that all commands for requests have. exits goes on with the exit codes of
-// rejections.
+// requestHelp returns the part of the help that all commands for requests have. exits completes its sentence about
+// the exit codes of rejections.
 func requestHelp(exits string) string {
 	return `
 hapctl prints the final reply. If --timeout passes first, the exit code is 124 and the request
@@ -133,7 +133,7 @@ func NewResolve(s *cli.Shell) *cobra.Command {
 		})
 }
 
-// parseInterface reads PATH[:REVISION].
+// parseInterface parses PATH[:REVISION]. Without a revision, Revision is "".
 func parseInterface(text string) events.Interface {
 	path, revision, _ := strings.Cut(text, ":")
 	return events.Interface{Path: path, Revision: revision}

@@ -18,8 +18,9 @@ var errKnown = errors.New("the runtime is known")
 // doubts returns a reason to ask the user before the request e is published, "" for none.
 type doubts func(ctx context.Context, r *Requester, e events.Event) (doubt string)
 
-// settleDoubt tells the user why a request may be wrong and what it would do. On a terminal it asks whether
-// to go on; a script goes on.
+// settleDoubt tells the user why a request may be wrong and what it would do. On a terminal it asks whether to go
+// on, and returns an error if the user declines. Without a terminal it returns nil. With yes, or if the request
+// has been answered under this id, it neither checks nor asks.
 func (r *Requester) settleDoubt(ctx context.Context, e events.Event, given, yes bool) error {
 	if r.doubts == nil || yes {
 		return nil
@@ -60,8 +61,8 @@ func unknownToLedger(ctx context.Context, r *Requester, e events.Event) string {
 }
 
 // notToRelease doubts the release of an account that does not exist or is not dirty. It also doubts a
-// release without a generation if the account was claimed more than once. A script needs only NATS: for a
-// script it reads Gardener only if the configuration has the section gardener.
+// release without a generation if the account was claimed more than once. Without a terminal, it reads Gardener
+// only if the configuration has the section gardener, and otherwise has no doubt: a script needs only NATS.
 func notToRelease(cfg *config.Config) doubts {
 	return func(ctx context.Context, r *Requester, e events.Event) string {
 		if !cli.Terminal(r.Shell.Stdin) && !cfg.Given("gardener") {

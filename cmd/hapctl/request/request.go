@@ -73,7 +73,7 @@ func (r *Requester) one(ctx context.Context, e events.Event, given bool) (cli.Vi
 	defer cancel()
 	pending := view.PendingOf(e, r.Subjects)
 	if reply, answered := r.answered(ctx, given, pending.Subject); answered {
-		if r.noWait && fits(e, reply) {
+		if r.noWait && reply.Answers(e) {
 			return pending, nil
 		}
 		return Final(e, reply)
@@ -103,10 +103,13 @@ func (r *Requester) answered(ctx context.Context, given bool, subject string) (e
 	return stored.Reply, err == nil && found && stored.Reply.Final()
 }
 
-// Final returns a final reply to e as a view, with the error that sets the exit code.
+// Final returns a final reply to e as a view, with the error that sets the exit code. If another request has used
+// e's id, the error has the exit code of a conflict; the view is nil if that request is another tenant's.
 func Final(e events.Event, reply events.Reply) (cli.View, error) {
 	switch {
-	case !fits(e, reply):
+	case !reply.Answers(e) && reply.Answers(events.Event{Type: e.Type}): // but for the tenant
+		return nil, &cli.ExitError{Code: cli.ExitConflict, Err: requests.ErrForeignReply}
+	case !reply.Answers(e):
 		return view.Reply{Reply: reply}, &cli.ExitError{Code: cli.ExitConflict, Err: fmt.Errorf(
 			"request id %s was used before for another kind of request, which is answered as %s; send the %s under a new id", e.ID, reply.Status, e.Type)}
 	case reply.Status == events.StatusRejected:
@@ -116,14 +119,13 @@ func Final(e events.Event, reply events.Reply) (cli.View, error) {
 	}
 }
 
-// fits reports whether a final reply can be the answer to an event of e's type.
-func fits(e events.Event, reply events.Reply) bool {
-	return reply.Status == events.StatusRejected || reply.Status == e.Type.Info().Answer
-}
-
 // Unanswered returns the view and the error of a request without an answer: the answer did not come in time,
-// or the request could not be published. If err is InvalidEvent, it returns err without a view.
+// or the request could not be published. If err is InvalidEvent, it returns err without a view, as a conflict if
+// the id is another request's.
 func (r *Requester) Unanswered(p view.Pending, err error) (cli.View, error) {
+	if errors.Is(err, requests.ErrForeignReply) {
+		return nil, &cli.ExitError{Code: cli.ExitConflict, Err: err}
+	}
 	if engine.CodeOf(err) == engine.CodeInvalidEvent {
 		return nil, err
 	}
@@ -132,7 +134,7 @@ func (r *Requester) Unanswered(p view.Pending, err error) (cli.View, error) {
 	return p, err
 }
 
-// flat is an error whose text is one line.
+// flat is an error with the text of another, folded into one line.
 type flat struct{ error }
 
 func (f flat) Error() string { return cli.OneLineOf(f.error) }

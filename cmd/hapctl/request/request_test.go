@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // TestAgain: the line that asks again asks the same server, and shows no password.
@@ -28,6 +30,29 @@ func TestAgain(t *testing.T) {
 		}
 		if got := again(cmd, "req-1"); got != want {
 			t.Errorf("%s: %s, want %s", given, got, want)
+		}
+	}
+}
+
+// TestFinalOfAnotherRequest: the stored reply to another tenant's request is not shown, whatever its status; one to
+// another kind of request is, with an error.
+func TestFinalOfAnotherRequest(t *testing.T) {
+	t.Parallel()
+	asked := events.Event{Type: events.TypeProvision, ID: "req", Provision: &events.Provision{RuntimeID: "rt", GlobalAccountID: "ga-2"}}
+	rejected := &events.ReplyError{Code: engine.CodePoolExhausted}
+	for _, c := range []struct {
+		reply events.Reply
+		code  int
+		shown bool
+	}{
+		{events.Reply{Status: events.StatusAssigned, GlobalAccountID: "ga-2"}, cli.ExitDone, true},
+		{events.Reply{Status: events.StatusAssigned, GlobalAccountID: "ga-1"}, cli.ExitConflict, false},
+		{events.Reply{Status: events.StatusRejected, GlobalAccountID: "ga-1", Error: rejected}, cli.ExitConflict, false},
+		{events.Reply{Status: events.StatusReleased, GlobalAccountID: "ga-2"}, cli.ExitConflict, true},
+	} {
+		v, err := Final(asked, c.reply)
+		if cli.ExitCode(err) != c.code || (v != nil) != c.shown {
+			t.Errorf("%+v: exit %d with %v, %v", c.reply, cli.ExitCode(err), v, err)
 		}
 	}
 }

@@ -130,7 +130,8 @@ of the other file. The exit code is 5 if there is a difference.`,
 	return cmd
 }
 
-// compareRules compares two files of rules. No plan needs an entry.
+// compareRules compares two files of rules. No plan needs an entry. A file without hap.plans has those of the other
+// file.
 func compareRules(s *cli.Shell, before, after string) (*rule.Comparison, error) {
 	var files [2]rule.File
 	for i, path := range []string{before, after} {
@@ -154,7 +155,8 @@ func compareRules(s *cli.Shell, before, after string) (*rule.Comparison, error) 
 	return rule.Compare(sets[0], sets[1])
 }
 
-// countRequests counts the ledger's requests since a time, and for each difference those that it concerns.
+// countRequests sets v.Ledger and the Requests of each difference in v: the number of the ledger's requests since a
+// time, and how many of them each difference concerns.
 func countRequests(ctx context.Context, s *cli.Shell, compared *rule.Comparison, v *rulesDiffView, since time.Time) error {
 	cfg, err := s.Connections.Settings()
 	if err != nil {

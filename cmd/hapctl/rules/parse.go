@@ -220,8 +220,8 @@ func parsedMembers(older *rule.Lists) []parsedMember {
 	return members
 }
 
-// match explains a request as explain does. If a rule matches, it leaves out the other rules, which the
-// output lists already.
+// match explains a request as explain does, and returns its view and error. If a rule matches, it leaves out the
+// other rules, which the output lists already.
 func match(set *rule.Ruleset, r rule.Request) (cli.View, error) {
 	result, err := explain(set, r)
 	if v, ok := result.(*matchView); ok {

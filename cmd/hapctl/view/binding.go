@@ -174,7 +174,8 @@ func labelsText(g *gardenerSide) string {
 	return strings.Join(words, ", ")
 }
 
-// Marks returns the reasons in Gardener for which the account gets no new clusters, separated by commas.
+// Marks returns the reasons in Gardener for which the account gets no new clusters, separated by commas; "" if there
+// are none, or if Gardener does not have the account.
 func (v *Binding) Marks() string {
 	g := v.Gardener
 	if g == nil {

@@ -27,7 +27,7 @@ const poolsAtOnce = 8
 type Landscape struct {
 	Pools    map[string]account.Status  // all pools in Redis and in labels
 	Bindings []Binding                  // by pool, then name
-	Guests   map[string]map[string]bool // by shared pool: the tenants that have clusters there
+	Guests   map[string]map[string]bool // by shared pool: the tenants that have clusters there; nil if they were not read
 }
 
 // Place is a binding in a pool.
@@ -188,7 +188,7 @@ func ProviderOf(hyperscalerType string) string {
 }
 
 // SideBySide joins the records and the labels of each binding in one row. A record in another pool than the
-// labels' has a separate row.
+// labels' has a separate row. It deletes the records in the labels' pools from r.Known.
 func SideBySide(r Records, labelled []engine.Binding, limits Terms) Landscape {
 	l := Landscape{Pools: r.Pools, Guests: r.guests}
 	byName := make(map[string]*engine.Binding, len(labelled))

@@ -35,7 +35,8 @@ type lineHead struct {
 	Runtime string          `json:"runtimeID"`
 }
 
-// event decodes and checks the line.
+// event decodes and checks the line. If the line has no type, its fields tell it: a plan means a provision, else a
+// binding a release, else a runtime a deprovision.
 func (l eventLine) event() (events.Event, error) {
 	var head lineHead
 	if err := json.Unmarshal(l.raw, &head); err != nil {
@@ -82,7 +83,8 @@ func (h lineHead) guess() events.Type {
 	}
 }
 
-// applyWhatIf applies the changes to hap. It returns the number of additional accounts of each pool.
+// applyWhatIf applies the changes of --what-if to hap. It returns the number of additional accounts of each pool
+// that a change accounts.POOL names.
 func applyWhatIf(s *cli.Shell, hap *config.HAP, changes []string) (more map[string]int, err error) {
 	more = map[string]int{}
 	for _, change := range changes {

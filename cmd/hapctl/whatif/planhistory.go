@@ -28,7 +28,7 @@ const historyVersion = 1
 // history lists the past requests in the ledger. A saved one is only for 'hapctl plan --history'.
 type history struct {
 	Version   int               `json:"version"`
-	Since     time.Time         `json:"since"` // complete from then on
+	Since     time.Time         `json:"since"` // from then until Until, the history is complete
 	Until     time.Time         `json:"until"`
 	Clusters  []historyCluster  `json:"clusters"`
 	Refused   []historyRefused  `json:"refused"`
@@ -87,7 +87,7 @@ func readHistory(ctx context.Context, s *cli.Shell, cfg *config.Config, window t
 type historian struct {
 	of       *history
 	clusters map[string]*historyCluster // by runtime
-	ends     map[string]time.Time       // of runtimes
+	ends     map[string]time.Time       // by runtime: when it was first released
 	emptied  map[string]historyCleaning // by binding: accounts without clusters since Begin
 	oldest   time.Time
 }

@@ -18,7 +18,8 @@ type plannedPool struct {
 	leftOut         int // accounts that no request can get: internal, cordoned, being deleted, a duplicate or held
 }
 
-// plannedPools returns the present pools without the shared ones, which have room for every request.
+// plannedPools returns the present pools without the shared ones, which have room for every request. The age of a
+// cluster is the time since its entry in begins, the times of assignment by runtime; without one it is window.
 func plannedPools(state *simulate.State, begins map[string]time.Time, window time.Duration) map[string]*plannedPool {
 	records := map[view.Place]account.Record{}
 	for _, p := range state.Pools {

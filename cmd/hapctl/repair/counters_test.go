@@ -1,0 +1,118 @@
+package repair
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/worker/audit"
+	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/rebuild"
+)
+
+// crooked is a Redis whose account a has a tenant and a cluster that neither label nor ledger knows. Its
+// count can be repaired; doubt is the error of a doubt, and reading that of each reading after a repair.
+type crooked struct {
+	*memory.Counters
+	doubt, reading error
+	repaired       bool
+}
+
+func (c *crooked) Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error] {
+	return func(yield func(account.NamedRecord, error) bool) {
+		for b, err := range c.Counters.Bindings(ctx, pool) {
+			if !yield(b, err) {
+				return
+			}
+		}
+		if pool == "aws" {
+			var err error
+			if c.repaired {
+				err = c.reading
+			}
+			yield(account.NamedRecord{Binding: "a", Record: account.Record{State: account.InUse, Tenant: "ga", Count: 1}}, err)
+		}
+	}
+}
+
+func (c *crooked) Recount(context.Context, string, string) (bool, error) {
+	c.repaired = true
+	return true, nil
+}
+
+func (c *crooked) Doubt(context.Context, string, string, int64) (bool, error) {
+	return c.doubt == nil, c.doubt
+}
+
+func (c *crooked) audit(t *testing.T) *audit.Audit {
+	t.Helper()
+	subjects, err := events.NewSubjects("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker, err := memory.NewBroker(storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	ledger := storage.NewLedgerOn(broker, subjects, "/hapctl")
+	landscape := memory.NewGardener("garden-kyma", "CredentialsBinding", engine.Binding{Name: "a", HyperscalerType: "aws"})
+	room := storage.NewWaitingRoomOn(broker, subjects)
+	rebuilder := &rebuild.Rebuilder{Builder: c.Counters, Inventory: landscape, Ledger: ledger, Waiting: room.Addresses, Subjects: subjects}
+	if err := rebuilder.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &audit.Audit{Records: c, Repairer: c, Ledger: ledger, Inventory: landscape, Reader: landscape, Waiting: room.Addresses}
+}
+
+// TestFailureAfterRepairs: if one repair or the second reading fails, the output still says what was changed.
+func TestFailureAfterRepairs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name           string
+		redis          crooked
+		changed, count string
+		drifts         string
+	}{
+		{"a repair fails", crooked{doubt: errors.New("connection reset")}, "count-wrong", "for 1 drifts", "label-missing"},
+		{"the second reading fails", crooked{reading: errors.New("connection reset")}, "label-missing,count-wrong", "for 2 drifts", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c.redis.Counters = memory.NewCounters()
+				var out, talk bytes.Buffer
+				s := cli.New(strings.NewReader(""), &out, &talk)
+				s.Format = cli.FormatJSON
+				err := runVerify(t.Context(), s, c.redis.audit(t), newProgress(s), true, false, true)
+				if err == nil || !strings.Contains(err.Error(), "connection reset") || cli.ExitCode(err) != cli.ExitFailure {
+					t.Errorf("it ends with %v, exit code %d", err, cli.ExitCode(err))
+				}
+				if !strings.Contains(talk.String(), "Redis was changed "+c.count) {
+					t.Errorf("it says\n%s", talk.String())
+				}
+				var v verification
+				if err := json.Unmarshal(out.Bytes(), &v); err != nil {
+					t.Fatalf("%v: the output is %q", err, out.String())
+				}
+				if kinds(v.Changed) != c.changed || kinds(v.Drifts) != c.drifts {
+					t.Errorf("changed %q, drifts %q; want %q and %q", kinds(v.Changed), kinds(v.Drifts), c.changed, c.drifts)
+				}
+			})
+		})
+	}
+}
+
+func kinds(drifts []driftView) string {
+	return strings.Join(cli.NamesOf(drifts, func(d driftView) string { return string(d.Kind) }), ",")
+}
