@@ -13,12 +13,6 @@ import (
 // mostPorts bounds the exported interfaces of a package: one that asks for more does several things.
 const mostPorts = 5
 
-// morePorts are the packages that have more, and why.
-var morePorts = map[string]string{
-	"worker/ranges":  "#39: blocks, configuration, ClusterConfigs and passes each have their store",
-	"worker/rebuild": "#39: the record of epochs belongs to worker/fence",
-}
-
 // pathOfAnEvent are the packages that each event meets, and beside them nothing of the program's configuration
 // or of its page.
 var pathOfAnEvent = []string{"worker", "worker/ranges", "worker/dispatch", "worker/source", "worker/serving", "worker/waitlist", "worker/dirtying", "worker/bulkhead", "worker/fence"}
@@ -46,8 +40,8 @@ func TestPorts(t *testing.T) {
 		t.Fatalf("found exported interfaces in %d packages: the tree is not here", len(ports))
 	}
 	for name, all := range ports {
-		if _, more := morePorts[name]; more != (len(all) > mostPorts) {
-			t.Errorf("%s has %d exported interfaces, the bound is %d; it is listed as having more: %t", name, len(all), mostPorts, more)
+		if len(all) > mostPorts {
+			t.Errorf("%s has %d exported interfaces, the bound is %d", name, len(all), mostPorts)
 		}
 		for _, port := range all {
 			if embedded[port] && !used[port] {

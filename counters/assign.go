@@ -39,9 +39,10 @@ var assignScript = script.New("assign", []string{script.Joined, records, assignR
 //
 //	KEYS     -> of the pool: those of assign; of the bucket: those of locate
 //	ARGV[1…] -> those of assign
-//	ARGV[#]  -> the directory's entry for a runtime that is in the pool and never moved
+//	ARGV[#]  -> the expected entry: that of a runtime that is in the pool and never moved
 //
-//	Returns what assign returns, or {'ELSEWHERE'} if the directory has another entry
+//	Returns what assign returns, or {'ELSEWHERE'} if the directory has another entry for the runtime. If it
+//	has none, the script writes the expected one
 var locateAndAssignScript = script.New("locate and assign", []string{script.Joined, records, assignRequest, assignChoice, assignOutcome}, `
 local mine = table.remove(ARGV)
 enter(second)
@@ -52,9 +53,9 @@ enter(place)
 `+assignDecision)
 
 // LocateAndAssign is Locate and Assign in one script. If the directory has the runtime in another pool,
-// as gone or as moved (rule 16), nothing changes and the decision has no outcome: the caller then uses
-// Locate and Assign. In a Redis Cluster the decision never has an outcome, since no script may have the
-// keys of both pool and bucket. Errors: ErrNotBuilt, ErrRebuilt, or an *engine.Error of Redis.
+// as gone or as moved (rule 16), nothing changes and the Outcome of the decision is "": the caller then
+// uses Locate and Assign. In a Redis Cluster the Outcome is always "", since no script may have the keys
+// of both pool and bucket. Errors: ErrNotBuilt, ErrRebuilt, or an *engine.Error of Redis.
 func (s *Store) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	if _, cluster := s.client().(*redis.ClusterClient); cluster {
 		return account.Decision{}, nil
@@ -73,7 +74,8 @@ func (s *Store) LocateAndAssign(ctx context.Context, pool string, r account.Requ
 }
 
 // Assign decides which binding the runtime gets (rule 3). A repeat returns the same binding and sequence
-// while the assignment stands. Errors: ErrNotBuilt, ErrRebuilt, or an *engine.Error of Redis.
+// while the assignment stands. Errors: ErrNotBuilt, ErrRebuilt if the request names an Epoch and the pool
+// has another one, or an *engine.Error of Redis.
 func (s *Store) Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	args, err := assignArgs(r)
 	if err != nil {
@@ -108,7 +110,8 @@ func assignArgs(r account.Request) ([]any, error) {
 	return args, nil
 }
 
-// turn encodes in one argument whether it is the request's turn (1) and whether it must not wait (2).
+// turn encodes two conditions in ARGV[9] of assignScript: 1 if it is the request's turn, 2 if the request must
+// not wait, 3 for both, 0 for neither.
 func turn(r account.Request) int {
 	n := 0
 	if r.InTurn {

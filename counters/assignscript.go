@@ -2,7 +2,8 @@ package counters
 
 // The parts of the scripts that decide which binding a runtime gets, rule 3.
 
-// assignRequest has the functions that decode a request, read bindings, and list the considered ones.
+// assignRequest has the Lua functions that decode the arguments of assignScript, read bindings, and list the
+// considered bindings.
 const assignRequest = `
 local asked, id, request, tenant, shared, several, limit, strategy, all, in_turn, now, most, first, barred, read, considered
 

@@ -29,7 +29,8 @@ local matches = ARGV[5] == epoch
 //	KEYS -> see records
 //	ARGV -> see claimInput
 //
-//	Returns {'OK', 1 if the runtime may be answered}
+//	Returns {'OK', 1}, or {'OK', 0} without a change if the claim does not match or the binding is neither in
+//	claiming nor in claimed
 var confirmScript = script.New("confirm", []string{records}, claimInput+`
 if not matches or (rec.state ~= 'claiming' and rec.state ~= 'claimed') then return {'OK', 0} end
 if not rec.confirmed or rec.state == 'claiming' then
@@ -44,16 +45,17 @@ end
 return {'OK', 1}
 `)
 
-// Confirm records that the binding's label was seen to carry the claim (rule 5). It reports whether
-// the runtime may be answered; if not, the caller starts over at Assign. Errors: ErrNotBuilt, or an
-// *engine.Error of Redis.
+// Confirm records that the binding's label was seen to carry the claim (rule 5), and returns true: the runtime
+// may be answered. If the claim no longer holds, Confirm changes nothing and returns false: the caller starts
+// over at Assign. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Confirm(ctx context.Context, pool string, c account.Claim) (bool, error) {
 	return s.onClaim(ctx, confirmScript, pool, c)
 }
 
 // revokeScript takes back an unconfirmed claim (rule 6). While the binding is in claiming, no runtime on
 // it has been answered: the binding becomes free and all its runtimes are dropped, at a cost that grows
-// with their number. A rebuilt or adopted binding becomes dirtying, and only this runtime is dropped.
+// with their number. In any other state the record comes from a rebuild or an adoption: the binding becomes
+// dirtying, and only this runtime is dropped, and only if it is unconfirmed.
 //
 //	KEYS -> see records
 //	ARGV -> see claimInput
@@ -81,8 +83,9 @@ return {'OK', 1}
 `)
 
 // Revoke takes back a claim that cannot be confirmed, for example because the label is another tenant's
-// or dirty (rule 6). It reports whether anything changed; in either case the caller starts over at
-// Assign. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// or dirty (rule 6). It reports whether anything changed: false if the binding is confirmed or the claim no
+// longer holds. In either case the caller starts over at Assign. Errors: ErrNotBuilt, or an *engine.Error of
+// Redis.
 func (s *Store) Revoke(ctx context.Context, pool string, c account.Claim) (bool, error) {
 	return s.onClaim(ctx, revokeScript, pool, c)
 }

@@ -43,9 +43,9 @@ func (s *Store) Locate(ctx context.Context, runtime, pool string) (account.Place
 	return s.locate(ctx, runtime, entryPool+pool)
 }
 
-// Depart returns the runtime's place for a deprovision: the pool to release it in, or Gone. A runtime
-// without a place becomes Gone. A repeat returns the same sequence. Errors: ErrNotBuilt, or an
-// *engine.Error of Redis.
+// Depart returns the runtime's place for a deprovision: the pool to release the runtime in, or Gone. A runtime
+// without a place becomes Gone under the bucket's next sequence, and a repeat returns the same sequence.
+// Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Depart(ctx context.Context, runtime string) (account.Place, error) {
 	return s.locate(ctx, runtime, "")
 }
@@ -124,7 +124,7 @@ func (s *Store) MovePlace(ctx context.Context, runtime string, from, to account.
 //	ARGV[3] -> its tenant
 //	ARGV[4] -> number of the runtime's place in the directory (account.Place.Sequence)
 //
-//	Returns {'OK', 1 if the runtime has left, the number under which it has left}
+//	Returns {'OK', 1, the number under which the runtime has left}, now or before, or {'OK', 0, 0} if it stays
 var leaveScript = script.New("leave", []string{records}, `
 local id, request, tenant = ARGV[1], ARGV[2], ARGV[3]
 local rt, left = arrived(id, tonumber(ARGV[4]))
@@ -140,9 +140,9 @@ return {'OK', 1, num(rt.sequence)}
 
 // Leave removes a runtime without an account from the pool of its place, for a request whose rule
 // names another pool (rule 16). left reports whether the runtime has left, and sequence is the number
-// under which it has. It stays if it has an account or is gone, if it waits by another request or for
-// another tenant, or if this very request was refused. A repeat returns the same. Errors: ErrNotBuilt,
-// or an *engine.Error of Redis.
+// under which it has, 0 if it stays. It stays if it has an account or is gone, if it waits for another
+// request or another tenant, or if this very request was refused. A repeat returns the same. Errors:
+// ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error) {
 	if err := checkNames(runtime, request, tenant); err != nil {
 		return 0, false, err

@@ -25,9 +25,9 @@ return {'OK', 1, rec.tenant, rec.pristine and 1 or 0}
 `)
 
 // BeginDirtying permits the caller to write dirty=true on a binding without runtimes that drains or is
-// dirtying under this generation (rule 8). Then only rules 9 and 10 make the binding free again. If the
-// Permit is Pristine, the caller frees the binding instead. Errors: ErrNotBuilt, or an *engine.Error of
-// Redis.
+// dirtying under this generation (rule 8). The binding is then dirtying, and only rules 9 and 10 make it free
+// again. If the Permit is Pristine, the caller removes the tenant's label instead, and calls MarkFreed. For any
+// other binding nothing changes, and Permit.Given is false. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error) {
 	r, err := s.onBinding(ctx, dirtyingScript, pool, binding, generation)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Store) InUse(ctx context.Context, pool, binding string) (int, error) {
 	return int(r.Number()), r.Err()
 }
 
-// freedScript ends a claim whose label was taken off (rule 9).
+// freedScript ends a claim whose label was removed (rule 9).
 //
 //	KEYS    -> see records
 //	ARGV[1] -> binding
@@ -70,7 +70,7 @@ free_binding(ARGV[1], rec)
 return {'OK', 1}
 `)
 
-// MarkFreed ends the claim of that generation after its label was taken off (rule 9), and reports
+// MarkFreed ends the claim of that generation after its label was removed (rule 9), and reports
 // whether it did. It changes only a draining or dirtying binding without runtimes. Errors: ErrNotBuilt,
 // or an *engine.Error of Redis.
 func (s *Store) MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error) {
@@ -100,7 +100,8 @@ func (s *Store) onBinding(ctx context.Context, sc script.Script, pool, binding s
 //	ARGV[4] -> generation of the label
 //	ARGV[5] -> generation of the record before the label was read from Kubernetes; 0: the label may be cached
 //
-//	Returns {'OK', change, record before, record now}, records packed and '' for none
+//	Returns {'OK', change, record before, record now}: the change is adopted, dirtying, freed or '', and records
+//	are packed, '' for a binding without one
 var observeScript = script.New("observe", []string{records}, `
 local name, tenant, dirty, generation, after = ARGV[1], ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
 local rec = get_binding(name)
@@ -155,9 +156,9 @@ if overtaken() then return adopt() end
 return now('')
 `)
 
-// Observe updates the record of a binding without runtimes from its label (rule 10). A record becomes
-// dirtying only if the label is dirty. Do not call it for a shared pool, which has no claims. Errors:
-// ErrNotBuilt, or an *engine.Error of Redis.
+// Observe updates the record of a binding without runtimes from its label (rule 10). For a binding with
+// runtimes nothing changes. A record becomes dirtying only if the label is dirty. Do not call it for a shared
+// pool, which has no claims. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {
 	if err := checkNames(l.Binding, l.Tenant); err != nil {
 		return account.Observation{}, err

@@ -17,8 +17,8 @@ import (
 // page is the number of entries that one HSCAN or SCAN asks for.
 const page = 500
 
-// Pools returns the names of all pools in Redis, built or not, sorted. It scans all keys: do not call
-// it for each event. Error: an *engine.Error of Redis.
+// Pools returns the sorted names of all pools that have a meta key in Redis, built or not. It scans all keys:
+// do not call it for each event. Error: an *engine.Error of Redis.
 func (s *Store) Pools(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	pools := map[string]bool{}
@@ -54,7 +54,7 @@ func (s *Store) eachMaster(ctx context.Context, scan func(context.Context, redis
 	return scan(ctx, s.client())
 }
 
-// poolOf returns the pool of a meta key, and false for any other key.
+// poolOf returns the name of the pool whose meta key this is, and false for any other key, such as a bucket's.
 func (s *Store) poolOf(metaKey string) (string, bool) {
 	token, ok := strings.CutPrefix(metaKey, s.prefix+":{")
 	if !ok {

@@ -22,9 +22,9 @@ const chunk = 500
 const chunksAtOnce = 16
 
 // site reads the meta of a pool or bucket, or the head of a site, for the scripts of a rebuild. `built`
-// is true if the epoch belongs to this run of the server and its replication history and is trusted
-// (rules 1 and 15). `here` is true if the token belongs to them: a server that started again, or a
-// replica that was promoted, may have the token of a rebuild whose install it has lost (rule 13e).
+// is true if the epoch was installed on this run and this replication history of the server, and is trusted
+// (rules 1 and 15). `here` is true if the token was written on that run and history: a server that started
+// again, or a replica that was promoted, may have the token of a rebuild whose install it has lost (rule 13e).
 //
 //	KEYS[1] -> meta
 const site = script.ServerID + `
@@ -40,9 +40,9 @@ local here = head[5] == server and (not head[7] or head[7] == history)
 //	ARGV[2] -> now, in milliseconds
 //	ARGV[3] -> lease, in milliseconds; a negative one only renews the token's rebuild
 //
-//	Returns {'OK', 1 if the rebuild is the token's}; 0 if the place is built, if another token's lease
-//	has not ended, or if this token was written on another run of the server. A token of another run
-//	has no lease
+//	Returns {'OK', 1} if the rebuild is the token's; {'OK', 0} if the place is built, if another token's
+//	lease has not ended, if this token was written on another run of the server, or if a renewal finds another
+//	token or none. A token that was written on another run has no lease
 var beginScript = script.NewOutside("begin rebuild", site+`
 local token, now, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if built then return {'OK', 0} end
@@ -64,8 +64,8 @@ func (s *Store) BeginRebuild(ctx context.Context, place, token string, now time.
 	return s.claimRebuild(ctx, place, s.metaKey(place), token, now, max(0, lease.Milliseconds()))
 }
 
-// RenewRebuild extends the lease and reports whether the rebuild is still the token's; if not, the
-// caller must stop. Error: an *engine.Error of Redis.
+// RenewRebuild begins the lease of the token's rebuild anew, and reports whether the rebuild is still the
+// token's. If it is not, nothing changes and the caller must stop. Error: an *engine.Error of Redis.
 func (s *Store) RenewRebuild(ctx context.Context, place, token string, now time.Time) (mine bool, err error) {
 	return s.claimRebuild(ctx, place, s.metaKey(place), token, now, -1)
 }
@@ -177,7 +177,8 @@ redis.call('HSET', KEYS[1], 'epoch', token, 'server', server, 'history', history
 return {'OK', 1}
 `)
 
-// staged is the content of one key: the arguments of command, in pairs.
+// staged is the content of one key: command is HSET or ZADD, and args are its arguments after the key, in pairs
+// of field and value, or of score and member.
 type staged struct {
 	command string
 	args    []any
@@ -246,8 +247,8 @@ func (s *Store) InstallBucket(ctx context.Context, bucket, token string, d accou
 	return s.install(ctx, target{bucket, k[0], k[1:], s.stagingKeys(bucket, token), nil}, token, d.Sequence, []staged{places})
 }
 
-// target has the keys of an install: the live ones, the staged ones that replace them in the same order,
-// and those that start empty.
+// target has the keys of an install: the meta of the place, the live keys of its records, the staged keys that
+// replace them in the same order, and live keys that the install empties.
 type target struct {
 	place, meta          string
 	live, staging, empty []string

@@ -34,9 +34,9 @@ end
 return decided('refused', rt)
 `)
 
-// Refuse ends the waiting of a request at its deadline (rule 12). The outcome is Refused; or, without a
-// change, Superseded (the runtime is gone), Assigned or Moved. A repeat returns the same. Errors:
-// ErrNotBuilt, or an *engine.Error of Redis.
+// Refuse ends the waiting of a request at its deadline (rule 12). The outcome is Refused, also for an unknown
+// runtime; or, without a change, Superseded (the runtime is gone), Assigned (it has an account by now) or Moved
+// (it has left the pool). A repeat returns the same. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error) {
 	if err := checkNames(runtime, request); err != nil {
 		return account.Decision{}, err

@@ -7,8 +7,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// releaseScript takes a runtime off its binding for good (rule 7). The
-// tombstone keeps the request that waited, so that a repeat names it again.
+// releaseScript makes a runtime gone, and takes it off its binding if it has one (rule 7). The record of the
+// gone runtime keeps the request that waited, so that a repeat names it again.
 //
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
@@ -49,10 +49,11 @@ end
 return out
 `)
 
-// ReleaseRuntime takes a runtime off its binding for good (rule 7). tenant is the tenant that asks, ""
-// if none is named. If the runtime is another tenant's, nothing changes and the Departure is Foreign;
-// if it has left the pool, the Departure is Moved. A repeat returns the same sequence. Errors:
-// ErrNotBuilt, or an *engine.Error of Redis.
+// ReleaseRuntime makes a runtime gone for good, and takes it off its binding if it has one (rule 7). A waiting
+// or unknown runtime becomes gone, too. tenant is the tenant that asks, "" if none is named. If the runtime is
+// another tenant's, nothing changes and the Departure is Foreign; if it has left the pool since its place was
+// read, nothing changes and the Departure is Moved. A repeat returns the same sequence. Errors: ErrNotBuilt,
+// or an *engine.Error of Redis.
 func (s *Store) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
 	if err := checkNames(runtime, tenant); err != nil {
 		return account.Departure{}, err

@@ -72,9 +72,10 @@ return {'OK', 1}
 `)
 
 // Restore writes the assignment rt, which the ledger or a Shoot has and Redis has lost, and reports
-// whether it did. It changes nothing if the runtime's record no longer equals was, or if the binding is
-// in claiming. A binding without a record gets the record should, with a count of 1. Errors:
-// ErrNotBuilt, or an *engine.Error of Redis.
+// whether it did. It changes nothing if the runtime's record no longer equals was (zero: no record), or if
+// the binding is in claiming. The binding's count grows by one, and a draining binding becomes claimed. A
+// binding without a record gets the record should, with a count of 1. Errors: ErrNotBuilt, or an
+// *engine.Error of Redis.
 func (s *Store) Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error) {
 	before := ""
 	if was != (account.Runtime{}) {
@@ -90,7 +91,7 @@ func (s *Store) Restore(ctx context.Context, pool, runtime string, was, rt accou
 	return s.mend(ctx, restoreScript, pool, []string{runtime, rt.Binding}, runtime, before, packRuntime(rt), rt.Binding, pack(should), rt.Sequence)
 }
 
-// dropAdoptedScript removes a runtime that came from a Shoot alone.
+// dropAdoptedScript removes a runtime that was read only from a Shoot (account.Adopted).
 //
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
@@ -109,9 +110,9 @@ drop_runtime(ARGV[1])
 return {'OK', 1}
 `)
 
-// DropAdopted removes a runtime that came from a Shoot alone, after the Shoot is gone, and reports
-// whether it did. A claim that becomes empty by it does not drain. Errors: ErrNotBuilt, or an
-// *engine.Error of Redis.
+// DropAdopted removes a runtime that was read only from a Shoot, once the Shoot is gone. It reports whether it
+// did, and changes nothing unless the runtime is assigned to the binding with the Origin account.Adopted. A
+// claim whose count becomes 0 does not drain. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error) {
 	return s.mend(ctx, dropAdoptedScript, pool, []string{runtime, binding})
 }
@@ -122,7 +123,7 @@ func (s *Store) DropAdopted(ctx context.Context, pool, runtime, binding string) 
 //	ARGV[1] -> binding
 //	ARGV[2] -> generation
 //
-//	Returns {'OK', 1 if it was confirmed}
+//	Returns {'OK', 1}, or {'OK', 0} without a change if it was not confirmed, is shared or has another generation
 var doubtScript = script.New("doubt", []string{records}, `
 local rec = get_binding(ARGV[1])
 if not rec.confirmed or is_shared(rec) or rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end
@@ -131,14 +132,14 @@ put_binding(ARGV[1], rec)
 return {'OK', 1}
 `)
 
-// Doubt makes the claim of that generation unconfirmed, so that the label is looked at before a new
-// request is answered with the binding (rule 4). It reports whether the claim was confirmed. Errors:
-// ErrNotBuilt, or an *engine.Error of Redis.
+// Doubt makes a confirmed claim of that generation unconfirmed, so that a worker reads the label before it
+// answers a new request with the binding (rule 4). It reports whether it did. Errors: ErrNotBuilt, or an
+// *engine.Error of Redis.
 func (s *Store) Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	return s.mend(ctx, doubtScript, pool, []string{binding}, binding, generation)
 }
 
-// drainIdleScript lets a claim without runtimes drain.
+// drainIdleScript makes a claimed binding without runtimes draining, unless it is shared.
 //
 //	KEYS    -> see records
 //	ARGV[1] -> binding
@@ -153,8 +154,8 @@ put_binding(ARGV[1], rec)
 return {'OK', 1}
 `)
 
-// DrainIdle drains a claim without runtimes, as its last deprovision would have, and reports
-// whether it did. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// DrainIdle makes a claimed binding of that generation draining if it has no runtimes and is not shared, as its
+// last deprovision would have, and reports whether it did. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) DrainIdle(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	return s.mend(ctx, drainIdleScript, pool, []string{binding}, binding, generation)
 }
@@ -184,9 +185,9 @@ func (s *Store) Raise(ctx context.Context, pool string, sequence int64) (bool, e
 // discardScript removes the epoch.
 //
 //	KEYS[1] -> meta
-//	ARGV[1] -> the epoch that it has to be, '' for any
+//	ARGV[1] -> the epoch to remove, '' for any
 //
-//	Returns {'OK', 1 if it was built}
+//	Returns {'OK', 1 if the place was built under that epoch}, otherwise {'OK', 0}
 var discardScript = script.NewOutside("discard", site+`
 if ARGV[1] ~= '' and ARGV[1] ~= head[1] then return {'OK', 0} end
 redis.call('HDEL', KEYS[1], 'epoch', 'server', 'history')
@@ -200,8 +201,8 @@ func (s *Store) Discard(ctx context.Context, place string) (bool, error) {
 	return s.discard(ctx, place, s.metaKey(place), "")
 }
 
-// Depose is Discard if the place still has this epoch (rule 15). If it has another one, nothing
-// changes. The epoch "" stands for any.
+// Depose is Discard if the place still has this epoch (rule 15); the epoch "" stands for any. If the place has
+// another epoch or none, nothing changes and the result is false.
 func (s *Store) Depose(ctx context.Context, place, epoch string) (bool, error) {
 	return s.discard(ctx, place, s.metaKey(place), epoch)
 }

@@ -40,8 +40,9 @@ func (site *Site) Run(ctx context.Context, sc script.Script, args ...any) (*scri
 	return site.store.run(ctx, sc, site.name, site.keys, args...)
 }
 
-// Hash reads one of the records, a hash, by its number among the KEYS of the scripts, whether the site
-// is built or not. It reads page by page, so it may miss changes made meanwhile. Error: an
+// Hash reads one of the records, which must be a hash, whether the site is built or not. number is the
+// record's place among the KEYS of the scripts, from 2: KEYS[1] is the head. Hash reads page by page, so it
+// may miss changes made meanwhile. Error: an
 // *engine.Error of Redis.
 func (site *Site) Hash(ctx context.Context, number int) (map[string]string, error) {
 	all := map[string]string{}

@@ -47,9 +47,9 @@ func (s *Store) Built(ctx context.Context, places ...string) (map[string]bool, e
 	return built, err
 }
 
-// Epochs returns the epoch of each place that is built, in one round trip. places are pools, and
-// buckets by their names. It does not check whether the epochs are in force. Error: an *engine.Error
-// of Redis.
+// Epochs returns the epoch of each place that is built, in one round trip; the result has no entry for the
+// others. places are pools, and buckets by their names. Epochs does not check whether the epochs are in force.
+// Error: an *engine.Error of Redis.
 func (s *Store) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
 	keys := make(map[string][]string, len(places))
 	for _, place := range places {
@@ -58,7 +58,7 @@ func (s *Store) Epochs(ctx context.Context, places ...string) (account.Epochs, e
 	return s.epochs(ctx, keys)
 }
 
-// epochs is Epochs for places by their keys.
+// epochs is Epochs for places that are given as a map from each name to the place's keys.
 func (s *Store) epochs(ctx context.Context, keys map[string][]string) (account.Epochs, error) {
 	calls := make([]script.Call, 0, len(keys))
 	for place, of := range keys {
@@ -80,7 +80,7 @@ func (s *Store) epochs(ctx context.Context, keys map[string][]string) (account.E
 // pauseScript pauses or resumes a pool.
 //
 //	KEYS    -> see records
-//	ARGV[1] -> 1: paused
+//	ARGV[1] -> 1: pause, 0: resume
 //
 //	Returns {'OK'}
 var pauseScript = script.New("pause", nil, `
@@ -88,9 +88,9 @@ grow('HSET', KEYS[1], 'paused', ARGV[1])
 return {'OK'}
 `)
 
-// Pause stops new assignments of the pool; its requests wait. Existing assignments stay, and are
-// repeated to requests that ask again. A rebuild keeps the pause unless Redis has lost the pool's
-// meta. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// Pause stops new assignments of the pool; its requests wait, or are refused if they must not wait. Existing
+// assignments stay, and are repeated to requests that ask again. A rebuild keeps the pause unless Redis has
+// lost the pool's meta. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Pause(ctx context.Context, pool string) error { return s.setPaused(ctx, pool, true) }
 
 // Resume ends Pause. Errors: ErrNotBuilt, or an *engine.Error of Redis.

@@ -65,7 +65,7 @@ func (s *Store) Reconnect() {
 }
 
 // Open returns a Store with its own connections; it makes none before the first call. prefix is as for
-// New. The error says which URL cannot be read.
+// New. The error says that there is no URL, or which URL cannot be read.
 func Open(o connection.Options, prefix string) (*Store, error) {
 	client, err := o.Client()
 	if err != nil {
@@ -88,13 +88,14 @@ func (s *Store) OverLanes() { s.script.OverLanes() }
 func (s *Store) EndLanes() { s.script.EndLanes() }
 
 // OnCall registers a function that is called after every script call but those of a Record, with the
-// script's name. Many goroutines call it concurrently. Register it before the first call.
+// script's name and its duration. Many goroutines call it concurrently. Register it before the first call.
 func (s *Store) OnCall(f func(ctx context.Context, op string, took time.Duration)) {
 	s.script.OnCall = f
 }
 
-// Fence registers the look at which epochs are in force (rule 15). A method that called a script under fenced
-// epochs then also returns the error of the look's check. There is no look for scripts that change only Redis
+// Fence registers the function that reads which epochs are in force (rule 15). After a script has answered for
+// a place whose epoch is fenced (account.Fenced), look is called; if its check fails, the method returns that
+// error instead of the answer. look is not called after scripts whose results permit nothing outside of Redis
 // (account.Contained), nor by Epochs and Built. Register it before the first call.
 func (s *Store) Fence(look func(context.Context) account.EpochCheck) { s.script.Look = look }
 

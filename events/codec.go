@@ -56,8 +56,8 @@ type outgoing struct {
 
 // Decode reads a message that was published on subject. Its error is an *engine.Error with
 // CodeInvalidEvent that names the field and its fault. The Event beside an error has the fields that
-// could be read; its ids and inbox are valid, so that the publisher can be answered. The Event shares
-// no memory with data.
+// could be read, without the payload; each id and the inbox is valid or "", so that the publisher can be
+// answered where they are known. The Event shares no memory with data.
 func Decode(subject string, header nats.Header, data []byte) (Event, error) {
 	event, err := decode(subject, header, data, MaxMessage)
 	if err == nil {
@@ -108,7 +108,7 @@ func decodeAny(subject string, header nats.Header, data []byte) (Event, error) {
 	return event, event.accept(subject)
 }
 
-// event checks the attributes and returns an Event that has them.
+// event checks the attributes and returns an Event that has them. hasData says whether the message has data.
 func (env *envelope) event(hasData bool) (Event, error) {
 	switch {
 	case env.SpecVersion == "":
@@ -219,7 +219,7 @@ func encodeAny(r Reply, source string) ([]byte, error) {
 	return data, nil
 }
 
-// DecodeReply decodes a message of the ledger.
+// DecodeReply decodes a message of the ledger. Its error says why the message is no valid reply.
 func DecodeReply(data []byte) (Reply, error) {
 	var env envelope
 	if err := object.Read(data, &env, ""); err != nil {

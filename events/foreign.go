@@ -14,8 +14,8 @@ import (
 // of a newer version. Therefore it is never replaced, and never purged with the replies of its runtime.
 var ErrUnknownReply = errors.New("a reply that this version cannot read")
 
-// Foreign is a message in a stream of ours that this version cannot read. It stays in the stream, and
-// the messages around it are read.
+// Foreign is a message in one of hap-worker's streams that this version cannot read. Readers leave it in the
+// stream and continue with the messages after it.
 type Foreign struct {
 	Stream   string
 	Subject  string
@@ -68,5 +68,5 @@ func callsItselfReply(data []byte) bool {
 	return status != StatusWaiting && status != StatusSealed
 }
 
-// ForeignOf returns the *Foreign in an error, and whether there is one.
+// ForeignOf returns the *Foreign that err is or wraps, and whether there is one.
 func ForeignOf(err error) (*Foreign, bool) { return errors.AsType[*Foreign](err) }

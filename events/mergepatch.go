@@ -36,7 +36,8 @@ func MergePatch(operations []PatchOperation) map[string]any {
 	return patch
 }
 
-// merge sets the value at a JSON pointer. It returns false if a merge patch cannot express that.
+// merge sets the value at a JSON pointer in patch. It returns false if a merge patch cannot express that; patch
+// may then have additional empty objects.
 func merge(patch map[string]any, pointer, value string) bool {
 	rest, ok := strings.CutPrefix(pointer, "/")
 	if !ok || strings.Count(rest, "/") >= maxMergeDepth {
@@ -64,8 +65,8 @@ func merge(patch map[string]any, pointer, value string) bool {
 	}
 }
 
-// listPosition reports whether a token would be a position if a list were there. The
-// token alone does not tell a list from an object with such a name.
+// listPosition reports whether a token is "-" or a number, and so would be a position if the pointer led to a
+// list. Whether it leads to a list or to an object with a member of that name, the token does not say.
 func listPosition(token string) bool {
 	if token == "-" || token == "0" {
 		return true

@@ -13,7 +13,8 @@ import (
 // share one copy of the message, so a caller that keeps one string keeps the whole copy.
 const maxPlain = 4 << 10
 
-// The attributes of an envelope. The values of hasContentType and the following ones are not used.
+// The attributes of an envelope, one bit each. The texts of the attributes from hasContentType on are read and
+// discarded.
 const (
 	hasSpecVersion plain.Members = 1 << iota
 	hasID
@@ -29,7 +30,7 @@ const (
 	hasTime
 )
 
-// The members of a provision's data. The first four are a deprovision's too.
+// The members of a provision's data, one bit each. ofDeprovision has those that a deprovision may have, too.
 const (
 	hasRuntimeID plain.Members = 1 << iota
 	hasGlobalAccountID

@@ -7,7 +7,8 @@ import (
 	"github.com/hap-worker/hap-worker/events/internal/plain"
 )
 
-// encoding reuses buffers of up to mostKept bytes, so that encoding a reply allocates only the result.
+// encoding keeps buffers for reuse, so that encoding a reply allocates only the result. A buffer of more than
+// mostKept bytes is not kept.
 var encoding = sync.Pool{New: func() any { return new([]byte) }}
 
 const mostKept = 16 << 10

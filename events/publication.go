@@ -35,7 +35,7 @@ func Publication(s Subjects, e Event) (*nats.Msg, error) {
 // contentTypes is shared by all messages: no code changes the values of a header.
 var contentTypes = []string{ContentType}
 
-// NewMessage returns the NATS message for a CloudEvent.
+// NewMessage returns a NATS message with an encoded CloudEvent as its data, and with its Content-Type.
 func NewMessage(subject string, data []byte) *nats.Msg {
 	return &nats.Msg{Subject: subject, Header: nats.Header{"Content-Type": contentTypes}, Data: data}
 }

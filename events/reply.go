@@ -13,11 +13,12 @@ const TypeReply = "hap.reply.v1"
 // Status says what became of a request.
 type Status string
 
-// The statuses of replies. Waiting and Sealed are followed by another reply.
+// The statuses of replies. After a reply with StatusWaiting or StatusSealed another reply follows; all other
+// statuses are final.
 const (
 	// StatusAssigned answers a provision: the runtime has a binding.
 	StatusAssigned Status = "assigned"
-	// StatusWaiting says that a provision waits, for what and until when.
+	// StatusWaiting says that a provision waits; Reply.Waiting says for what and until when.
 	StatusWaiting Status = "waiting"
 	// StatusReleased answers a deprovision.
 	StatusReleased Status = "released"
@@ -36,7 +37,7 @@ func (s Status) Final() bool {
 	return s == StatusRejected || s != "" && slices.ContainsFunc(types, func(i TypeInfo) bool { return i.Answer == s })
 }
 
-// Reply is the answer to a request. What does not apply is absent.
+// Reply is the answer to a request. Members that do not apply are absent.
 type Reply struct {
 	RequestID string `json:"requestID"`
 	RuntimeID string `json:"runtimeID,omitzero"` // absent in the reply to a release
@@ -99,7 +100,8 @@ const (
 // Network reports whether a request waits for network blocks, and not for an account.
 func (r WaitingReason) Network() bool { return r == WaitingNetworkFull || r == WaitingNetworkMissing }
 
-// Waiting says what a request waits for, at which position in the queue (from 1), and until when.
+// Waiting says what a request waits for, and until when. Position is the place among the requests that wait for
+// the pool, by the numbers of their decisions, from 1; it is 0 if the request is not in that queue.
 type Waiting struct {
 	Reason   WaitingReason `json:"reason"`
 	Position int           `json:"position,omitzero"`
@@ -135,7 +137,8 @@ type Decision struct {
 	// Passed are at most three rules of the plan that the decision did not use, the more specific
 	// ones first.
 	Passed []Passed `json:"passed,omitempty"`
-	// Origin is how the binding was found: own, revived, labelled, claimed, shared.
+	// Origin is how the binding was found: own, revived, labelled, claimed, shared, or shoot if Redis was
+	// rebuilt from the Shoot.
 	Origin string `json:"origin,omitzero"`
 	// Strategy is how one of the tenant's accounts was chosen; absent if the tenant may have only one.
 	Strategy string `json:"strategy,omitzero"`
@@ -149,7 +152,7 @@ type Decision struct {
 type Considered struct {
 	Binding  string `json:"binding"`
 	Clusters int    `json:"clusters"`
-	Verdict  string `json:"verdict"`
+	Verdict  string `json:"verdict"`      // chosen, or why not: an account.Verdict such as at-limit
 	Own      bool   `json:"own,omitzero"` // it was the tenant's already
 }
 

@@ -9,8 +9,8 @@ import (
 // Stored is a reply in the ledger.
 type Stored struct {
 	Reply Reply
-	// Foreign is set if the message cannot be read; Reply is then empty. A new reply may replace the
-	// message unless Foreign.Reply is true.
+	// Foreign is nil for a readable reply. It is set if the message cannot be read; Reply is then empty. A new
+	// reply may replace the message unless Foreign.Reply is true.
 	Foreign  *Foreign
 	Subject  string
 	Sequence uint64 // of the stream

@@ -15,7 +15,7 @@ const (
 	StreamWaiting = "HAP_WAITING"
 	StreamDead    = "HAP_DEAD"
 
-	// StreamComparisons exists only for a shadow: KEB's choices beside the shadow's.
+	// StreamComparisons exists only for a shadow: it compares KEB's choices with the shadow's.
 	StreamComparisons = "HAP_SHADOW_COMPARISONS"
 
 	ConsumerWorker = "hap-worker" // durable, on StreamEvents and on the shadow's copy of it
@@ -30,8 +30,7 @@ const (
 // DefaultPrefix begins every subject unless configured otherwise.
 const DefaultPrefix = "hap.v1"
 
-// AnyTenant stands in the subject of a deprovision whose publisher does not say
-// which global account the runtime belongs to.
+// AnyTenant is the last token of the subject of a deprovision that names no global account.
 const AnyTenant = "unknown"
 
 // bindingReplies stands for the runtime in the subject of the reply to a release. No
@@ -67,8 +66,8 @@ func (s Subjects) Prefix() string { return s.prefix }
 // separate streams, so that no publisher and no worker sees their messages.
 func (s Subjects) Shadow() Subjects { return Subjects{prefix: s.prefix + ".shadow", shadow: true} }
 
-// Stream returns the name of a stream for these subjects: the name itself for workers, and the name
-// of the shadow's counterpart for a shadow.
+// Stream returns the name of the stream that has these subjects: for workers the name itself, which is one of
+// the constants such as StreamEvents, and for a shadow the name of the shadow's stream of the same kind.
 func (s Subjects) Stream(name string) string {
 	if !s.shadow {
 		return name
@@ -86,7 +85,7 @@ func (s Subjects) Deprovision(globalAccountID string) string {
 	return s.join("deprovision", cmp.Or(globalAccountID, AnyTenant))
 }
 
-// Release returns the subject of the releases of a binding.
+// Release returns the subject of the release events for a binding.
 func (s Subjects) Release(binding string) string {
 	return s.join("release", engine.Token(binding))
 }
@@ -104,8 +103,8 @@ func (s Subjects) BindingReply(binding, requestID string) string {
 	return s.join("reply", bindingReplies, engine.Token(binding), requestID)
 }
 
-// RuntimeReplies matches every reply of a runtime. A worker purges by it when it forgets a runtime that
-// was released long ago.
+// RuntimeReplies matches every reply to a request for a runtime. A worker purges the subjects that match when it
+// forgets a runtime that was released long ago.
 func (s Subjects) RuntimeReplies(runtimeID string) string { return s.join("reply", runtimeID, "*") }
 
 // RequestReplies match the replies to the requests with an id, for all runtimes and bindings.

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Type is the kind of an event, as in its subject. The CloudEvents type contains it: provision is
-// hap.provision.v1.
+// Type is the kind of an event, as the last token but one of its subject names it. The CloudEvents type contains
+// it: provision is hap.provision.v1.
 type Type string
 
 // The types of events; Types describes each. The CloudEvents type of a reply is hap.reply.v1.
@@ -42,7 +42,7 @@ type TypeInfo struct {
 	Publisher string // for docs/messages.md
 	Token     string // the member of the data that the last token of the subject repeats
 
-	Answer Status // of a request that succeeded; every type may be rejected
+	Answer Status // the status of the final reply to a request that succeeded; every type may be rejected
 	Waits  bool   // StatusWaiting may come before the final reply
 	Allots bool   // it changes the allotment in Redis
 
@@ -144,7 +144,7 @@ func NewEvent(t Type) (e Event, data any, ok bool) {
 	return e, i.given(e), true
 }
 
-// given returns the payload that e.Type names, nil if it is not set.
+// given returns the payload that e.Type names; nil if it is not set, or if this package does not know the type.
 func (e *Event) given() payload {
 	if i := find(e.Type); i != nil {
 		return i.given(*e)

@@ -280,7 +280,7 @@ func TestNothingInMotionIsDrift(t *testing.T) {
 	auditor := audit.Auditor{
 		Audit: &audit.Audit{
 			Records: from.Counters, Repairer: from.Counters, Ledger: from.Ledger, Inventory: from.Gardener, Reader: from.Gardener,
-			Room: storage.NewWaitingRoom(l.js, l.subjects), Pause: 50 * time.Millisecond,
+			Waiting: storage.NewWaitingRoom(l.js, l.subjects).Addresses, Pause: 50 * time.Millisecond,
 		},
 		Settings: func() (time.Duration, bool) { return time.Millisecond, true },
 		Observer: observe.Observer{OnDrift: func(_ context.Context, i observe.Drift) { audits <- i }},

@@ -35,7 +35,7 @@ func newGauge(l *landscape) *gauge {
 	from := sources(l.t, l.stack, l.js, l.subjects)
 	g := &gauge{l: l, tel: tel, audit: &audit.Audit{
 		Records: from.Counters, Repairer: from.Counters, Ledger: from.Ledger, Inventory: from.Gardener, Reader: from.Gardener,
-		Room: storage.NewWaitingRoom(l.js, l.subjects), Pause: 20 * time.Millisecond,
+		Waiting: storage.NewWaitingRoom(l.js, l.subjects).Addresses, Pause: 20 * time.Millisecond,
 	}}
 	auditor := audit.Auditor{
 		Audit:    g.audit,

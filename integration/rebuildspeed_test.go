@@ -121,7 +121,7 @@ func rebuilder(tb testing.TB, s *stack.Stack) (*rebuild.Rebuilder, *counters.Sto
 	}
 	return &rebuild.Rebuilder{
 		Builder: store, Inventory: census, Ledger: storage.NewLedger(js, subjects, "/bench"),
-		Room: storage.NewWaitingRoom(js, subjects), Subjects: subjects,
+		Waiting: storage.NewWaitingRoom(js, subjects).Addresses, Subjects: subjects,
 		Observer: observe.Observer{OnRebuild: func(_ context.Context, i observe.Rebuild) {
 			if i.Err != nil {
 				tb.Error(i.Err)

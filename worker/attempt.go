@@ -23,23 +23,23 @@ type attempt struct {
 
 	stored struct { // what the ledger has under the event's id
 		possible bool   // a reply may be stored already: read it before deciding anything
-		expect   uint64 // last known sequence of the reply's subject; the next reply is published after it
+		expect   uint64 // last known sequence of the reply's subject, 0 for no message; the next reply is published after it
 		taken    bool   // the last stored reply reserves the id for this type of event
-		sent     bool   // a reply was published, and is stored or may still be
+		sent     bool   // a reply was published, and is stored or may still be stored
 	}
 	waits struct { // where and for how long the request waits
 		possible bool      // the request may be in the waiting room
 		until    time.Time // deadline of its waiting; zero while unknown
-		decision int64     // sequence of the decision in its stored waiting reply
-		moves    time.Time // when to try it again because its rule leads to another pool
-		room     string    // pool for which it is in the waiting room, if it is served from there
-		entered  time.Time // when it entered the room for that pool, by the clock of NATS
-		begun    time.Time // when it began to wait
+		decision int64     // sequence of the decision in its stored waiting reply; 0 while unknown
+		moves    time.Time // when to try it again because its rule leads to another pool; zero if it does not
+		room     string    // pool for which it waits in the room, if it is served from there; otherwise ""
+		entered  time.Time // when it entered the room for that pool, by the clock of NATS; zero if it is not served from there
+		begun    time.Time // when it began to wait; zero if it is not served from the waiting room
 	}
 	blocks struct { // network blocks of the request
 		held    ranges.Held              // those that this attempt relies on
 		left    []string                 // attempts, perhaps this one too, whose blocks outlive has to return
-		lasting func(relier string) bool // reports whether such an attempt has been seen for longer than one can run
+		lasting func(relier string) bool // serving.Turn.Lasting; nil unless the request is served from the waiting room
 	}
 }
 
@@ -69,7 +69,8 @@ func (a *attempt) id() string {
 }
 
 // relier returns the name under which this attempt takes network blocks. It contains the sequence after
-// which the reply is published: once another reply is stored, no answer can name these blocks.
+// which the reply is published: once another reply is stored after it, a reply that names these blocks can no
+// longer be stored.
 func (a *attempt) relier() string {
 	return network.Attempt(a.id(), strconv.FormatUint(a.stored.expect, 36))
 }
@@ -112,8 +113,9 @@ func (a *attempt) enters(r events.Reply) bool {
 	return r.Status == events.StatusWaiting && (!a.served || r.Decision.Pool != a.waits.room)
 }
 
-// waitsOn reports whether a waiting request waits as before, so that this reply is not published. It returns
-// false if blocks of an attempt that has stopped are to be returned: that needs one more reply (rule 12).
+// waitsOn reports whether a request that is served from the waiting room goes on waiting for the same pool, so
+// that this reply is not published. It returns false if blocks of an attempt that has stopped are to be
+// returned: that needs one more reply (rule 12).
 func (a *attempt) waitsOn(r events.Reply) bool {
 	return r.Status == events.StatusWaiting && !a.enters(r) && !slices.ContainsFunc(a.blocks.left, a.blocks.lasting)
 }

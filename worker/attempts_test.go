@@ -21,7 +21,7 @@ func allotting(parent netip.Prefix) (*Worker, *network.Space) {
 	}}}
 	space := network.NewSpace()
 	space.SetParents(config.Parents)
-	return New(Options{Ranges: &ranges.Allotter{Blocks: inSpace{space}, Networks: fixed{config}, Late: new(passes)}}), space
+	return New(Options{Ranges: &ranges.Allotter{Blocks: inSpace{space}, Networks: fixed(config), Late: new(passes)}}), space
 }
 
 // Two attempts at one waiting request hold the same block. If one returns it, the other keeps it. Once the
@@ -113,7 +113,7 @@ func TestBlocksOutlastTheReplyToADeparture(t *testing.T) {
 		ledger := watched{storage.NewLedgerOn(broker, subjects, "test"), func() { heldThen = len(space.Applied(runtime)) }}
 		var late passes
 		w := New(Options{
-			Ranges:   &ranges.Allotter{Blocks: inSpace{space}, Networks: fixed{&network.Config{}}, Late: &late},
+			Ranges:   &ranges.Allotter{Blocks: inSpace{space}, Networks: fixed(&network.Config{}), Late: &late},
 			Counters: leaving{}, Room: noRequests{}, Ledger: ledger, Subjects: subjects,
 		})
 		event := events.Event{Type: events.TypeDeprovision, ID: "bye", RuntimeID: runtime, Deprovision: &events.Deprovision{RuntimeID: runtime}}
@@ -142,9 +142,9 @@ func (p *passes) Wanted() { *p++ }
 func (p *passes) Freed()  { *p++ }
 
 // fixed is a configuration that does not change.
-type fixed struct{ config *network.Config }
-
-func (f fixed) Config() *network.Config { return f.config }
+func fixed(config *network.Config) func() *network.Config {
+	return func() *network.Config { return config }
+}
 
 // inSpace adapts network.Space to ranges.Allocator.
 type inSpace struct{ *network.Space }

@@ -18,7 +18,7 @@ import (
 const firstSuggestions = 8
 
 // refusals is the maximum number of bindings that one search skips because the API refuses to label them.
-// If it refuses more, the cause is probably a missing permission and not the bindings.
+// If it refuses more, the search fails: the cause is probably a missing permission and not the bindings.
 const refusals = 16
 
 // claimRequest describes a runtime that needs a binding.
@@ -29,8 +29,8 @@ type claimRequest struct {
 	pool     engine.Pool
 	terms    account.Terms
 	internal bool           // the tenant may keep using its internal bindings
-	inTurn   bool           // it may claim although others wait
-	now      bool           // if nothing fits, refuse it instead of letting it wait
+	inTurn   bool           // the request may claim although others wait
+	now      bool           // if no binding fits, the request is refused instead of waiting
 	trace    *decisionTrace // may be nil
 }
 
@@ -48,7 +48,8 @@ type candidate struct {
 	live    bool // read from the API, not from the cache
 }
 
-// passOver excludes a binding that the API refuses to label, and reports whether the search may go on.
+// passOver excludes a binding that the API refuses to label, and reports whether the search may go on: false
+// after more than refusals such bindings.
 func (v *candidates) passOver(binding string) bool {
 	v.leaveOut(binding)
 	v.refused++
@@ -82,8 +83,10 @@ func (v *candidates) offer(suggested []engine.Binding) {
 	}
 }
 
-// suggestions returns the candidates from which a script may choose. It omits a binding of another pool: a
-// claim of it would be revoked.
+// suggestions returns the candidates from which a script may choose: clean bindings of the pool that are not
+// held back or left out, and are unclaimed or the tenant's own, or any tenant's if the pool is shared. It omits
+// internal bindings, except the tenant's own if job.internal is true. A claim of a binding of another pool
+// would be revoked.
 func (v *candidates) suggestions(job claimRequest) []account.Seen {
 	out := make([]account.Seen, 0, len(v.order))
 	for _, name := range v.order {

@@ -103,8 +103,8 @@ type delivery struct {
 	sequence  uint64    // in the stream of events
 	published time.Time // when the stream stored it; zero for a request from the waiting room
 
-	served bool // it comes from the waiting room
-	inTurn bool // it is the next of its queue, so it may claim although others wait
+	served bool // the event is a request from the waiting room
+	inTurn bool // the request is the next of its queue, so it may claim although others wait
 }
 
 // decode decodes a message. A message that cannot be decoded sets delivery.invalid.

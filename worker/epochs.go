@@ -49,7 +49,7 @@ func (e *epochs) learn(pool, epoch string, err error) {
 }
 
 // locate returns the runtime's place (if it had none: pool), and the epoch that was known before the lookup
-// for the place's pool. For a runtime that is gone, the epoch is "".
+// for the place's pool. If the place is Gone, the epoch is "".
 func (h *Handler) locate(ctx context.Context, runtime, pool string) (place account.Place, epoch string, err error) {
 	for {
 		known := h.epochs.known()

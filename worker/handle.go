@@ -48,7 +48,7 @@ type Handler struct {
 	subjects  events.Subjects
 	namespace string        // of the bindings
 	kind      string        // of the bindings
-	budget    time.Duration // for one event
+	budget    time.Duration // how long one event is retried
 	ackWait   time.Duration
 
 	epochs epochs
@@ -206,7 +206,7 @@ func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 			// 5 follow up: what the stored reply entails.
 			return h.published(ctx, a, reply)
 		}
-		a.markUnsure() // read first, now or at the next attempt
+		a.markUnsure() // a reply may be stored now: the next turn of the loop, or the next attempt, reads it first
 		if !errors.Is(err, storage.ErrWrongLastSequence) {
 			return outcome{}, err
 		}
@@ -242,8 +242,9 @@ func (h *Handler) dispatch(ctx context.Context, a *attempt) (events.Reply, error
 	}
 }
 
-// publish stores a reply. Before a waiting reply, it stores the request in the waiting room, so that no
-// request has such a reply without being there. It shortens a reply that NATS refuses as too large.
+// publish stores a reply. Before a waiting reply, it stores the request in the waiting room, unless the
+// request is served from there for the same pool: so no request has a waiting reply without being there. It
+// shortens a reply that NATS refuses as too large.
 func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error {
 	if a.enters(r) {
 		a.markEntering()
@@ -274,8 +275,9 @@ func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error
 	return err
 }
 
-// published does what has to follow the storage of a reply: see phase 5 in docs/architecture.md. If the reply
-// is a rejection, it takes back what an earlier attempt, perhaps by other rules, has assigned.
+// published does what has to follow the storage of a reply (phase 5 in docs/architecture.md). If the reply is a
+// rejection, it takes back what an earlier attempt, perhaps by other rules, has assigned. It sends the copy to
+// the inbox, and removes the request from the waiting room if the reply is final.
 func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	h.observer.Step(ctx, observe.StepPublished)
 	if published := a.trace.times.Published; r.Status == events.StatusAssigned && !published.IsZero() {

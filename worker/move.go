@@ -16,8 +16,8 @@ import (
 const moveEvery = time.Minute
 
 // follow moves a runtime without an account to the pool of the search, and returns its place. A runtime that
-// may not leave keeps its place. A request that waits is not moved when its event is delivered again, but
-// when it is served from the waiting room.
+// may not leave keeps its place (Counters.Leave). A request that waits is not moved when its event is delivered
+// again, but when it is served from the waiting room, and has waited there for moveEvery.
 func (h *Handler) follow(ctx context.Context, a *attempt, job *claimAttempt, place account.Place) (account.Place, error) {
 	if a.waits.possible && !a.served || a.served && h.clock.Now().Sub(a.waits.entered) < moveEvery {
 		return place, nil
@@ -30,7 +30,7 @@ func (h *Handler) follow(ctx context.Context, a *attempt, job *claimAttempt, pla
 	if _, err := h.counters.MovePlace(ctx, job.runtime, place, account.Place{Pool: pool, Sequence: sequence}); err != nil {
 		return place, h.notBuilt(err, "")
 	}
-	place, epoch, err := h.locate(ctx, job.runtime, pool) // another pool's if another worker was faster
+	place, epoch, err := h.locate(ctx, job.runtime, pool) // the place is another pool's if another worker was faster
 	job.request.Epoch = epoch
 	return place, err
 }
@@ -51,7 +51,8 @@ func (h *Handler) comeAgain(ctx context.Context, a *attempt, place account.Place
 	return h.provision(ctx, a)
 }
 
-// elsewhere reports whether the current rules lead a waiting request to another pool, or to none.
+// elsewhere reports whether the current rules lead a waiting request to another pool, or to none. It returns
+// false if the policy chooses no implementation for the request.
 func (h *Handler) elsewhere(r storage.WaitingRequest) bool {
 	p, rules := r.Event.Provision, h.rules.Get()
 	request, _, err := h.request(p, rules)

@@ -22,8 +22,8 @@ const (
 	mostQueuedBytes = 8 << 20
 	// roomWait is how long enqueue blocks at most while the queue is full.
 	roomWait = 100 * time.Millisecond
-	// slowPlaces is the number of additional handlers for each one of Options.Concurrency: so many events
-	// may wait for Gardener and not count toward it (leavePlace).
+	// slowPlaces is the number of additional handlers for each one of Options.Concurrency. It bounds the
+	// events that wait for Gardener and do not count toward Options.Concurrency (leavePlace).
 	slowPlaces = 13
 	// heldTurns is the number of events that are answered at a time after an open circuit has refused
 	// their calls (awaitTurn). When a circuit opens, the calls of thousands of events may fail at once,
@@ -67,8 +67,8 @@ func flowOf(subjects events.Subjects, m source.Message) dispatch.Flow {
 	return dispatch.Flow{Class: class, Tenant: of}
 }
 
-// share returns how many of a number of handlers one flow may use at a time: half of them, but up to 16 if
-// there are few.
+// share returns how many of a number of handlers one flow may use at a time: half of them, but at least 16, or
+// all if there are fewer than 16.
 func share(places int) int { return max(places/2, min(places, 16)) }
 
 // enqueue queues an event. If the queue stays full, events go back to the stream, which redelivers them
@@ -162,7 +162,8 @@ func awaitTurn(ctx context.Context) {
 // placeKey is the context key of an event's *inWork.
 type placeKey struct{}
 
-// passOn starts another handler in a free place, if there is one.
+// passOn starts another handler in a free place and records that the event no longer counts toward
+// Options.Concurrency. If there is no free place, it does nothing.
 func (w *Worker) passOn(ctx context.Context, in *inWork) {
 	select {
 	case place := <-w.free:
@@ -174,7 +175,9 @@ func (w *Worker) passOn(ctx context.Context, in *inWork) {
 	}
 }
 
-// Load returns the numbers of queued, slow and returned events, and the state of the circuits.
+// Load returns the numbers of events that are queued, that do not count toward Options.Concurrency (Slow), and
+// that went back to the stream because the queue was full (HandedBack). Its Circuits are the open ones, and a
+// closed one for each dependency without an open one.
 func (w *Worker) Load() observe.Load {
 	load := observe.Load{HandedBack: w.handedBack.Load(), Slow: int(w.slow.Load())}
 	for _, class := range dispatch.Classes() {

@@ -12,30 +12,33 @@ import (
 	"github.com/hap-worker/hap-worker/worker/serving"
 )
 
-// Counters are the directory, and the counts and records of all pools: package counters. Every method may
-// return an error of the connection, and every method but Status account.ErrNotBuilt (the pool or the
-// directory has to be rebuilt first). All of them are idempotent.
+// Counters are what Redis records (package counters): the directory, which has the pool of each runtime, and
+// the counts and records of each pool. Every method may return an error of the connection. Every method but
+// Status may return account.ErrNotBuilt: the pool or the directory has to be rebuilt first. All methods are
+// idempotent.
 type Counters interface {
 	// Runtimes and their pools.
 
 	// Locate returns the place of a runtime for a provision. A runtime without a place gets pool as
-	// its place.
+	// its place. The place of a runtime that was deprovisioned before it had a pool is Gone.
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
 	// Place returns the place of a runtime, or the zero Place if it is unknown.
 	Place(ctx context.Context, runtime string) (account.Place, error)
-	// Depart returns the place of a runtime for a deprovision. A runtime without a place is
-	// recorded as gone.
+	// Depart returns the place of a runtime for a deprovision: the pool to release it in. A runtime without
+	// a place is recorded as gone, and its place is Gone.
 	Depart(ctx context.Context, runtime string) (account.Place, error)
-	// MovePlace changes the runtime's place to the second one if it still is the first one, and reports
-	// whether it did (rule 16).
+	// MovePlace sets the runtime's place to the argument to if the place still equals the argument from, and
+	// reports whether it did (rule 16).
 	MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error)
 
 	// Which binding a runtime gets.
 
-	// Assign decides by rule 3 of docs/protocol.md. It may also return account.ErrRebuilt.
+	// Assign decides which binding the runtime gets (rule 3 of docs/protocol.md). It returns
+	// account.ErrRebuilt if the pool no longer has the epoch of the request.
 	Assign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
-	// LocateAndAssign runs Locate and Assign in one script. The decision has no outcome if the runtime
-	// is gone, is in another pool or came from one, or if Redis is a cluster: then call both.
+	// LocateAndAssign runs Locate and Assign in one script. The decision has no outcome if the runtime's
+	// place is Gone or another pool, or the runtime came from another pool, or if Redis is a cluster. Then
+	// nothing has changed, and the caller has to call Locate and Assign.
 	LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
 	// Status returns the state of a pool as a whole, or the zero Status if it is not built.
 	Status(ctx context.Context, pool string) (account.Status, error)
@@ -43,21 +46,24 @@ type Counters interface {
 	// What becomes of a claim that is not confirmed.
 
 	// Confirm records that the label carries the claim, and reports whether the request may be
-	// answered with it (rule 5).
+	// answered with it (rule 5). If not, nothing has changed, and the caller starts over at Assign.
 	Confirm(ctx context.Context, pool string, c account.Claim) (bool, error)
 	// Revoke undoes a claim that cannot be confirmed, for example because the label is another
-	// tenant's, and reports whether it changed anything (rule 6).
+	// tenant's, and reports whether it changed anything (rule 6). It changes nothing if the binding is
+	// confirmed by now, or if the claim no longer stands.
 	Revoke(ctx context.Context, pool string, c account.Claim) (bool, error)
 
 	// The end of requests, assignments and runtimes.
 
-	// Refuse ends a waiting request at its deadline (rule 12).
+	// Refuse ends a waiting request at its deadline (rule 12). The outcome is Refused or, if nothing has
+	// changed, Superseded (the runtime is gone), Assigned (it has a binding) or Moved (it has left the pool).
 	Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error)
 	// Leave takes a runtime without an account out of its pool. It returns the sequence under
-	// which the runtime left, and whether it did (rule 16).
+	// which the runtime left, and whether it did (rule 16). A runtime stays if it has an account or is gone,
+	// if it waits by another request or for another tenant, or if this request was refused.
 	Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error)
 	// TakeBack undoes the assignment or the waiting of a request whose stored answer is no
-	// assignment (rule 11).
+	// assignment (rule 11). The assignment stays if other requests of the runtime rely on it too.
 	TakeBack(ctx context.Context, pool, runtime, request string) error
 	// ReleaseRuntime marks a runtime as gone and, if it was on a binding, decrements that binding's
 	// count (rule 7). tenant is the one that asks, "" if the event names none. Nothing changes if the
@@ -68,7 +74,8 @@ type Counters interface {
 
 	// InUse returns the number of runtimes on a binding (rule 9).
 	InUse(ctx context.Context, pool, binding string) (int, error)
-	// MarkFreed makes a cleaned binding claimable, and reports whether it did (rule 9).
+	// MarkFreed makes a cleaned binding claimable, and reports whether it did (rule 9). It changes only a
+	// draining or dirtying binding without runtimes, of that generation.
 	MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error)
 
 	dirtying.Records
@@ -80,12 +87,13 @@ type Gardener interface {
 	// Suggestions of a cache, which may be out of date.
 
 	// Claimable returns the tenant's own bindings that may gain runtimes, then up to n unclaimed
-	// ones, best first, and whether these are all. internalTenant includes internal bindings of
-	// the tenant.
+	// ones, best first. It also returns whether there are no others and the cache has synced.
+	// internalTenant includes internal bindings of the tenant.
 	Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) ([]engine.Binding, bool)
 	// Shared returns the bindings of a shared pool that may gain runtimes.
 	Shared(pool engine.Pool) []engine.Binding
-	// Barred returns the tenant's own bindings that must not gain runtimes.
+	// Barred returns the names of the tenant's own bindings that must not gain runtimes: dirty ones, those
+	// that are held back, and internal ones unless internalTenant is true.
 	Barred(pool engine.Pool, tenant string, internalTenant bool) []string
 
 	// One binding.
@@ -105,7 +113,7 @@ type Gardener interface {
 	// engine.ErrUnknownResult (the write may have happened), engine.ErrUnavailable (retry later),
 	// and engine.ErrRefused (the API rejects the write), which wraps ErrUnavailable.
 
-	// Claim writes the mark on the binding.
+	// Claim writes the mark on the binding: tenant, generation and epoch.
 	Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error)
 	// Free removes tenantName and dirty, and records the release request.
 	Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error)

@@ -98,7 +98,8 @@ func (h *Handler) match(a *attempt) (answer, *claimAttempt, error) {
 	}), nil
 }
 
-// request returns what the rules are asked, and the choice of the policy where the event asks for an interface.
+// request returns the request to the rules, and the choice of the policy if the event asks for an interface,
+// otherwise nil.
 func (h *Handler) request(p *events.Provision, rules *terms.Decisions) (rule.Request, *policy.Decision, error) {
 	r := rule.Request{
 		Plan: p.Plan, PlatformRegion: p.PlatformRegion, HyperscalerRegion: p.HyperscalerRegion, Provider: p.Provider, Tenant: p.GlobalAccountID,
@@ -131,8 +132,8 @@ func (h *Handler) giveBack(ctx context.Context, a *attempt) error {
 }
 
 // abandon returns the blocks of a failed attempt, so that others can take them before the retry.
-// If a reply was published, it may name the blocks, and abandon keeps them. The next attempt then
-// returns them. It does so too if abandon fails.
+// If a reply was published, it may name the blocks, and abandon keeps them. The blocks that abandon keeps,
+// or fails to return, are left to the next attempt.
 func (h *Handler) abandon(ctx context.Context, a *attempt) {
 	if a.pool == "" || a.stored.sent || !h.ranges.Allots() || ctx.Err() != nil {
 		return
@@ -144,9 +145,9 @@ func (h *Handler) abandon(ctx context.Context, a *attempt) {
 	}
 }
 
-// outlive returns the blocks of the attempts in a.blocks.left, after a waiting reply was stored that
-// none of them has read. Those attempts can no longer answer with these blocks. If they are
-// still running, they acquire blocks again (rule 12).
+// outlive returns the blocks of the attempts in a.blocks.left. It is called after a waiting reply was
+// stored. None of these attempts has read that reply, so none can store an answer with these blocks any
+// more. If they are still running, they acquire blocks again (rule 12).
 func (h *Handler) outlive(ctx context.Context, a *attempt) error {
 	for _, relier := range a.blocks.left {
 		if err := h.returnRanges(ctx, a.event, relier); err != nil {
@@ -245,7 +246,7 @@ type answer struct {
 	chosen    *policy.Decision // set if the event asks for an interface
 	pool      engine.Pool
 	place     account.Place
-	elsewhere bool // the rule now leads to another pool
+	elsewhere bool // the rule now leads to another pool than that of place
 	terms     account.Terms
 	decision  account.Decision
 	held      ranges.Held
@@ -273,7 +274,8 @@ func (a answer) reply(status events.Status) events.Reply {
 	return r
 }
 
-// selector returns the selector with which a binding is searched.
+// selector returns the label selector of the bindings among which one was searched: those that any tenant may
+// get if the pool is shared, the binding is a new claim or there is none; otherwise the tenant's own.
 func (a answer) selector() string {
 	if a.pool.Shared || a.decision.Origin == account.Claimed || a.decision.Origin == "" {
 		return a.match.Available(a.pool)

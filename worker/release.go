@@ -76,13 +76,14 @@ func (h *Handler) depart(ctx context.Context, place account.Place, e events.Even
 	return left, h.notBuilt(err, place.Pool)
 }
 
-// emptied marks an account without runtimes dirty, or frees it if its claim is pristine. It returns r with
-// MarkedDirty or, if the account is left to the sweep, with Draining.
+// emptied marks an account without runtimes dirty, or frees it if no request was answered with its claim. It
+// returns r with MarkedDirty or, if the account is left to the sweep, with Draining. If the account was freed or
+// needs no mark, for example because it has runtimes again, r has neither.
 func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left account.Departure) (events.Reply, error) {
 	if left.State != account.Draining && left.State != account.Dirtying {
 		return r, nil // revived or freed meanwhile: nothing to mark
 	}
-	became, err := dirtying.Unmarked, h.parts.Check(bulkhead.Part{Dependency: bulkhead.Shoots}) // saves a read of the binding
+	became, err := dirtying.Unmarked, h.parts.Check(bulkhead.Part{Dependency: bulkhead.Shoots}) // while the circuit is open, MarkDirty would fail too, after a read
 	if err == nil {
 		became, err = h.MarkDirty(ctx, pool, left.Binding, left.Tenant, left.Generation)
 	}

@@ -29,7 +29,8 @@ type outcome struct {
 
 func (o *outcome) ended() bool { return o.verdict != "" }
 
-// finalOutcome returns the outcome of an event from its reply, which may also be a waiting reply.
+// finalOutcome returns the outcome of an event from its reply, which may also be a waiting reply: DeadLetter if
+// the reply is a rejection that every delivery would repeat (permanent) or Internal, otherwise Ack.
 func finalOutcome(r events.Reply) outcome {
 	o := outcome{verdict: observe.Ack, status: r.Status}
 	if r.Binding != nil {
@@ -61,7 +62,8 @@ func transient(err error) bool {
 	return err != nil && engine.CodeOf(err).Info().Fate == engine.FateRedelivered
 }
 
-// notNow returns the outcome of an event that is to be redelivered.
+// notNow returns the outcome of an event that is to be redelivered: at once if the drain is over, otherwise after
+// a delay that depends on err.
 func notNow(ctx context.Context, err error) outcome {
 	o := outcome{verdict: observe.NakWithDelay, code: engine.CodeInternal, reason: err.Error()}
 	if ownDoing(err) {

@@ -10,7 +10,8 @@ import (
 func (h *Handler) SharedPools(names []string) { h.shared.Store(&names) }
 
 // inSharedUse reports whether a shared pool still counts runtimes on an account whose labels no longer
-// say shared. The label cannot show this, since no claim is written on a shared account.
+// say shared. The label cannot show this, since no claim is written on a shared account. Before the first call
+// of SharedPools it returns false.
 func (h *Handler) inSharedUse(ctx context.Context, binding string) (bool, error) {
 	pools := h.shared.Load()
 	if pools == nil {

@@ -8,9 +8,10 @@ import (
 	"github.com/hap-worker/hap-worker/events/storage"
 )
 
-// waitsOn leaves a request without an account in the waiting room. If its record in Redis is a new one,
-// another worker has taken the old record back, perhaps because it has answered the request. So waitsOn reads
-// the ledger, and if the request is answered, the new record is taken back too (rule 12).
+// waitsOn leaves a request without an account in the waiting room. If the sequence of its record in Redis is
+// not that of the stored waiting reply, another worker has taken the old record back, perhaps because it has
+// answered the request. So waitsOn then reads the ledger. If the request is answered, the new record is taken
+// back too (rule 12).
 func (h *Handler) waitsOn(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	if r.Decision.Sequence != a.waits.decision {
 		if out, err := h.readStored(ctx, a); out.ended() || err != nil {
@@ -22,7 +23,7 @@ func (h *Handler) waitsOn(ctx context.Context, a *attempt, r events.Reply) (outc
 
 // readStored reads the event's last stored reply, and the sequence for the next publish. If a final reply
 // stands, it acts on that reply and returns the outcome. If the id belongs to another event, it returns the
-// outcome of foreign.
+// outcome of foreign. Otherwise it returns the zero outcome: the event has to be decided.
 func (h *Handler) readStored(ctx context.Context, a *attempt) (outcome, error) {
 	stored, found, err := h.ledger.Last(ctx, a.subject)
 	if err != nil {
@@ -51,9 +52,10 @@ func (h *Handler) readStored(ctx context.Context, a *attempt) (outcome, error) {
 	return outcome{}, nil
 }
 
-// take reserves the id of a deprovision in the ledger before the deprovision has an effect that cannot be
-// undone: a provision with the same id may be in flight (rule 11). If a final reply is stored already, take
-// returns its outcome.
+// take reserves the id of a valid deprovision in the ledger before the deprovision has an effect that cannot be
+// undone: a provision with the same id may be in flight (rule 11). For any other event, or if the id is reserved
+// already, it does nothing. If readStored ends the event, for example because a final reply is stored already,
+// take returns that outcome.
 func (h *Handler) take(ctx context.Context, a *attempt) (out outcome, err error) {
 	for a.event.Deprovision != nil && a.invalid == nil && !a.stored.taken && !out.ended() && err == nil {
 		if err = h.mark(ctx, a); errors.Is(err, storage.ErrWrongLastSequence) {
@@ -116,8 +118,8 @@ func (h *Handler) stands(ctx context.Context, a *attempt, r events.Reply) (outco
 }
 
 // giveUp makes Redis agree with a stored reply. It takes back the assignment and the network blocks of a
-// provision that was not assigned (rule 11), and frees the blocks of a released runtime (rule 7). An
-// invalid provision never had an assignment or blocks.
+// provision whose final reply is no assignment (rule 11), and frees the blocks of a released runtime (rule 7).
+// Otherwise it does nothing: an invalid provision never had an assignment or blocks.
 func (h *Handler) giveUp(ctx context.Context, a *attempt, r events.Reply) error {
 	switch {
 	case a.event.Deprovision != nil && r.Status == events.StatusReleased:

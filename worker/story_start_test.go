@@ -90,24 +90,24 @@ func (w *world) beside() {
 		}
 	})
 	w.rebuilder = &rebuild.Rebuilder{
-		Builder: w.redis, Inventory: w.gardener, Ledger: w.ledger, Room: w.room, Subjects: w.subjects, Observer: w.observer(),
+		Builder: w.redis, Inventory: w.gardener, Ledger: w.ledger, Waiting: w.room.Addresses, Subjects: w.subjects, Observer: w.observer(),
 	}
 	w.purger = &retention.Purger{
 		Ledger: w.ledger, Records: w.redis, Shoots: w.gardener, Room: w.room, Rebuild: w.rebuilder,
 		Keep: 2 * time.Hour, Observer: w.observer(),
 	}
 	w.auditor = &audit.Auditor{Audit: &audit.Audit{
-		Records: w.redis, Repairer: w.redis, Ledger: w.ledger, Inventory: w.gardener, Reader: w.gardener, Room: w.room,
+		Records: w.redis, Repairer: w.redis, Ledger: w.ledger, Inventory: w.gardener, Reader: w.gardener, Waiting: w.room.Addresses,
 	}}
 	if w.networks.Config() != nil {
-		w.rebuilder.Ranges, w.rebuilder.Networks, w.purger.Blocks = w.blocks, &w.networks, w.blocks
+		w.rebuilder.Ranges, w.rebuilder.Networks, w.purger.Blocks = w.blocks, w.networks.Config, w.blocks
 		w.extend = &ranges.Reconciler{
-			Ranges: w.blocks, Networks: &w.networks, Ledger: w.ledger, Runtimes: w.redis, Rebuild: w.rebuilder,
+			Ranges: w.blocks, Networks: w.networks.Config, Ledger: w.ledger, Runtime: w.redis.Runtime, Rebuild: w.rebuilder,
 			Subjects: w.subjects, Observer: w.observer(), Keeper: w.blocks,
 		}
 		if w.notes != nil {
 			w.configs = &ranges.ClusterConfigs{
-				Notes: w.notes, Ledger: w.ledger, Networks: &w.networks, Runtimes: w.redis, Observer: w.observer(), Missed: w.extend.Wanted,
+				Notes: w.notes, Ledger: w.ledger, Networks: w.networks.Config, Runtime: w.redis.Runtime, Observer: w.observer(), Missed: w.extend.Wanted,
 			}
 			w.extend.Configs, w.rebuilder.Notes, w.purger.Notes = w.configs, w.notes, w.notes
 		}
@@ -120,7 +120,7 @@ func (w *world) allotter() *ranges.Allotter {
 	if w.extend == nil {
 		return nil
 	}
-	a := &ranges.Allotter{Blocks: &allotments{w.blocks, w}, Networks: &w.networks, Late: w.extend, Rebuild: w.rebuilder, Observer: w.observer()}
+	a := &ranges.Allotter{Blocks: &allotments{w.blocks, w}, Networks: w.networks.Config, Late: w.extend, Rebuild: w.rebuilder, Observer: w.observer()}
 	if w.configs != nil {
 		a.Notes = w.configs
 	}

@@ -19,7 +19,7 @@ const (
 type unburied struct {
 	most  int
 	mu    sync.Mutex
-	until map[uint64]time.Time // by sequence; an event that has not come back by then is with another worker
+	until map[uint64]time.Time // by sequence: when the event leaves the set if it has not come back; then another worker has it
 }
 
 func newUnburied(maxAckPending int) *unburied {
@@ -49,7 +49,8 @@ func (u *unburied) forget(sequence uint64) {
 	delete(u.until, sequence)
 }
 
-// untilRoom returns the redelivery delay after the delivery of that number.
+// untilRoom returns the redelivery delay after the delivery of that number. It doubles with each delivery, up to
+// longestUnburied.
 func untilRoom(number uint64) time.Duration {
 	return min(time.Second<<min(number, 9), longestUnburied)
 }

@@ -35,7 +35,7 @@ import (
 type Options struct {
 	Consumer jetstream.Consumer // durable, shared by all workers
 	// Reopen returns the consumer after it was lost, and may create it. All its errors are
-	// retried. Defaults to a check that the server has Consumer.
+	// retried. The default returns Consumer if the server has it.
 	Reopen   func(context.Context) (jetstream.Consumer, error)
 	Subjects events.Subjects
 	Ledger   Ledger
@@ -59,11 +59,12 @@ type Options struct {
 	// Concurrency is how many events are handled at once, beside those that wait for Gardener (leavePlace).
 	// Defaults to 288.
 	Concurrency int
-	// MaxAckPending is the consumer's limit. The bound of a worker's queue is an eighth of it, but not
-	// below 2,048 and not above 8,192 events.
+	// MaxAckPending is the consumer's limit of events that are delivered and not acknowledged. The bound of a
+	// worker's queue is an eighth of it, but not below 2,048 and not above 8,192 events.
 	MaxAckPending int
-	// AckWait is the consumer's AckWait as it is configured. The worker reports progress after each third
-	// of this time, or of the consumer's AckWait on the server if that is shorter. Defaults to 30 s.
+	// AckWait is the configured AckWait of the consumer: the server redelivers a message after this time without
+	// an acknowledgement or progress. The worker reports progress after each third of this time, or of the
+	// consumer's AckWait on the server if that is shorter. Defaults to 30 s.
 	AckWait time.Duration
 	// Budget is how long a handler retries transient errors. After that the event goes back to the
 	// stream, or to the waiting room (see postponed). Defaults to 20 s.
@@ -71,7 +72,7 @@ type Options struct {
 	// ServeEvery is how often the worker reads new requests from the waiting room. It also
 	// bounds how late a failed or expired request is tried again. Defaults to 1 s.
 	ServeEvery time.Duration
-	// Drain is how long Stop waits for events in flight. Defaults to 25 s.
+	// Drain is how long Stop waits for events in flight before it cancels them. Defaults to 25 s.
 	Drain time.Duration
 	// Policies choose implementations. The default refuses every interface.
 	Policies Policies
@@ -128,9 +129,9 @@ type Worker struct {
 	queue      *dispatch.Queue[source.Message] // events that no handler has begun
 	handedBack atomic.Int64                    // events that went back to the stream because the queue was full
 	slow       atomic.Int64                    // events in flight that no longer count toward Concurrency, see leavePlace
-	places     []atomic.Pointer[inWork]        // one for each handler: its event, nil while it has none
+	places     []atomic.Pointer[inWork]        // one for each possible handler: the event that it handles, or nil
 	free       chan int                        // indexes of the places that have no handler
-	turns      chan struct{}                   // semaphore of events that Gardener holds up, see awaitTurn
+	turns      chan struct{}                   // semaphore for events that an open circuit holds up, see awaitTurn
 	faults     faults
 	unburied   *unburied
 	rounds     *serving.Rounds
@@ -175,8 +176,9 @@ func (w *Worker) InFlight() int {
 	return n
 }
 
-// Stuck returns an error if an event has been in flight for much longer than a handler may take.
-// Only a bug of this program causes that, and only a restart ends it.
+// Stuck returns an error if an event has been in flight for longer than three times the sum of
+// Options.Budget and Options.AckWait, otherwise nil. Only a bug of this program causes that, and only a
+// restart ends it.
 func (w *Worker) Stuck() error {
 	limit := 3 * (w.opts.Budget + w.opts.AckWait)
 	for i := range w.places {

@@ -66,7 +66,8 @@ func GardenerOptions(c config.Gardener, namespace string, warn func(string)) gar
 	}
 }
 
-// Shown returns URLs, separated by commas, without user, password and query.
+// Shown returns URLs, separated by commas, without user, password and query. A text that cannot be parsed becomes
+// "(not a URL)", since it may have a password.
 func Shown(urls []string) string {
 	out := make([]string, 0, len(urls))
 	for _, text := range urls {

@@ -80,9 +80,9 @@ func (c *credentials) RoundTrip(r *http.Request) (*http.Response, error) {
 	return anew.RoundTrip(again)
 }
 
-// current returns the transport for the present kubeconfig. It reads the files again, unless it has read them
-// after the time before. If they cannot be used, for example while one is being written, the credentials stay
-// as they are.
+// current returns the transport for the present kubeconfig. It reads the files, unless the last reading is later
+// than before. If they cannot be used, for example while one is being written, or if they name another server,
+// the credentials stay as they are.
 func (c *credentials) current(before time.Time) http.RoundTripper {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,8 +27,9 @@ const natsTimeout = 5 * time.Second
 // minutes would leave a worker deaf for six.
 const natsPing = 5 * time.Second
 
-// NATS connects to NATS as the client name, and tries until ctx ends. The connection then reconnects by
-// itself after every loss. tell receives messages for operators, and may be nil.
+// NATS connects to NATS as the client name, and tries until ctx ends. It returns an error if ctx ends first, or if
+// the configuration cannot be used. The connection then reconnects by itself after every loss. tell receives
+// messages for operators, and may be nil.
 func NATS(ctx context.Context, c config.NATS, name string, tell func(string)) (*nats.Conn, error) {
 	if tell == nil {
 		tell = func(string) {}

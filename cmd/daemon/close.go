@@ -28,8 +28,8 @@ func (d *daemon) close() {
 	}
 }
 
-// closeNATS closes the connection. If a server is connected, it first waits up to 5 s until the pending
-// messages have reached that server.
+// closeNATS closes the connection. If it is connected to a server, closeNATS first waits up to 5 s until the
+// pending messages have reached that server.
 func (d *daemon) closeNATS(nc *nats.Conn) {
 	defer nc.Close()
 	changed := nc.StatusChanged(nats.CLOSED)

@@ -17,7 +17,7 @@ func (d *daemon) openClusterConfigs(background context.Context) error {
 	}
 	p := &d.parts
 	configs := &ranges.ClusterConfigs{
-		Ledger: p.ledger, Networks: &d.networks, Runtimes: p.counters, Observer: d.observer(), Missed: p.extend.Wanted,
+		Ledger: p.ledger, Networks: d.networks.Config, Runtime: p.counters.Runtime, Observer: d.observer(), Missed: p.extend.Wanted,
 		Follower: p.extend.Follower,
 	}
 	client, err := connect.ClusterConfigs(d.cfg, func(runtime string) { d.edited(background, configs, runtime) },
@@ -39,12 +39,12 @@ func (d *daemon) followClusters(background context.Context) error {
 	if d.cfg.Network.Clusters != config.FollowClusters {
 		return nil
 	}
-	f := &ranges.Follower{Networks: &d.networks, Wanted: d.parts.extend.Wanted}
+	f := &ranges.Follower{Networks: d.networks.Config, Wanted: d.parts.extend.Wanted}
 	watch, err := connect.ClusterWatch(d.cfg, f.Changed, func(text string) { d.log.Warn(text) })
 	if err != nil {
 		return err
 	}
-	f.Clusters, d.parts.extend.Follower = watch, f
+	f.Now, d.parts.extend.Follower = watch.Now, f
 	d.running.Go(func() {
 		<-background.Done()
 		watch.Stop()
@@ -59,7 +59,7 @@ func (d *daemon) allotter() *ranges.Allotter {
 		return nil
 	}
 	a := &ranges.Allotter{
-		Blocks: p.ranges, Networks: &d.networks, Late: p.extend, Rebuild: p.rebuild, Observer: d.observer(), Required: d.cfg.Network.Required,
+		Blocks: p.ranges, Networks: d.networks.Config, Late: p.extend, Rebuild: p.rebuild, Observer: d.observer(), Required: d.cfg.Network.Required,
 		Follower: p.extend.Follower,
 	}
 	if p.extend.Configs != nil {
@@ -68,8 +68,9 @@ func (d *daemon) allotter() *ranges.Allotter {
 	return a
 }
 
-// edited requests an update of a runtime whose ClusterConfig was deleted, or edited by another writer.
-// It requests none if Redis has the runtime without an account: a worker removes such ClusterConfigs.
+// edited requests an update of a runtime whose ClusterConfig was deleted, or edited by another writer, if Redis has
+// the runtime on an account or cannot be read. For other runtimes it does nothing: a worker removes their
+// ClusterConfigs.
 func (d *daemon) edited(ctx context.Context, configs *ranges.ClusterConfigs, runtime string) {
 	_, rt, err := d.parts.counters.Runtime(ctx, runtime)
 	if err != nil || rt.State == account.RuntimeAssigned {

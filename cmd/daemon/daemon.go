@@ -58,8 +58,8 @@ type Options struct {
 
 	// OnStep is called at every step of every event; tests stop the process there.
 	OnStep func(observe.Step)
-	// Retention, if set, changes the times after which released runtimes are forgotten: tests
-	// cannot wait for hours.
+	// Retention, if set, is called with the purger before it runs, and may change its times: tests cannot
+	// wait for hours until released runtimes are forgotten.
 	Retention func(*retention.Purger)
 	// OnListening is called with the address of the listener of probes and metrics.
 	OnListening func(addr string)
@@ -247,7 +247,7 @@ func (d *daemon) open(ctx, background context.Context) error {
 		return err
 	}
 	p.rebuild = &rebuild.Rebuilder{
-		Builder: p.counters, Inventory: p.gardener, Ledger: p.ledger, Room: p.room, Subjects: p.subjects, Observer: d.observer(),
+		Builder: p.counters, Inventory: p.gardener, Ledger: p.ledger, Waiting: p.room.Addresses, Subjects: p.subjects, Observer: d.observer(),
 		Belongs: d.identity.check, Record: p.ledger, Reconnect: p.counters.Reconnect,
 	}
 	if err := d.openNetwork(ctx, background); err != nil {
@@ -321,8 +321,8 @@ func (d *daemon) warns(p *part) func(string) {
 	}
 }
 
-// setup creates or checks the streams and returns the workers' consumer. It is called at the
-// start and whenever the consumer was lost.
+// setup creates the streams or, if nats.manage is false, only checks them, and returns the workers'
+// consumer. It is called at the start and whenever the consumer was lost.
 func (d *daemon) setup(ctx context.Context) (jetstream.Consumer, error) {
 	n := d.cfg.NATS
 	o := storage.Options{

@@ -39,9 +39,9 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 		return nil
 	}
 	d.parts.ranges = blocks.New(d.parts.counters)
-	d.parts.rebuild.Ranges, d.parts.rebuild.Networks = d.parts.ranges, &d.networks
+	d.parts.rebuild.Ranges, d.parts.rebuild.Networks = d.parts.ranges, d.networks.Config
 	d.parts.extend = &ranges.Reconciler{
-		Ranges: d.parts.ranges, Networks: &d.networks, Ledger: d.parts.ledger, Runtimes: d.parts.counters,
+		Ranges: d.parts.ranges, Networks: d.networks.Config, Ledger: d.parts.ledger, Runtime: d.parts.counters.Runtime,
 		Rebuild: d.parts.rebuild, Subjects: d.parts.subjects, Observer: d.observer(), Keeper: d.parts.ranges,
 	}
 	if err := d.followClusters(background); err != nil {
@@ -103,8 +103,9 @@ func (d *daemon) networkRefused(ctx context.Context, source string, err error) {
 	d.log.Error("rejected the changed network configuration; the last valid one stays in use", "source", source, "error", err)
 }
 
-// takeNetwork applies a configuration, unless it is the present one: to what is handled from now on, to
-// waiting requests and to existing clusters. It returns an error if the configuration is invalid.
+// takeNetwork applies a network configuration to events that are handled from now on, to waiting requests and to
+// existing clusters. If it is the present one, takeNetwork does nothing. If it is invalid, takeNetwork returns
+// an error, and the present one stays.
 func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 	d.networks.mu.Lock()
 	defer d.networks.mu.Unlock()

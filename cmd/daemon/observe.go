@@ -37,7 +37,7 @@ func (d *daemon) warnUnserved() {
 const countsEvery = 15 * time.Second
 
 // observe provides the gauges of pools and bindings until ctx ends. Labels come from the cache at the
-// time of the scrape. Counts come from the last read of Redis.
+// time of the scrape. Counts come from the last read of Redis; before the first one, the gauges are absent.
 func (d *daemon) observe(ctx context.Context) {
 	var counts atomic.Pointer[records]
 	d.tel.Metrics.Observe(func(context.Context) (telemetry.Snapshot, bool) {

@@ -51,7 +51,8 @@ func (d *daemon) newPage(ctx context.Context) *page.Page {
 	})
 }
 
-// pages returns the additional handlers for the listener of probes and metrics.
+// pages returns the additional handlers for the listener of probes and metrics: the page, unless it is switched
+// off or has a separate address.
 func (d *daemon) pages() map[string]http.Handler {
 	if d.page == nil || d.ownPage() {
 		return nil
@@ -123,7 +124,8 @@ type rangesShown struct {
 	last  []page.Parent
 }
 
-// Parents returns the ranges as of rangesEvery ago at most; none if they are not built.
+// Parents returns the ranges with their used blocks, as of rangesEvery ago at most; none if Redis has no ranges
+// built.
 func (r *rangesShown) Parents(ctx context.Context) ([]page.Parent, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

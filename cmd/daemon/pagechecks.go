@@ -23,13 +23,14 @@ func (d *daemon) pageChecks() []page.Check {
 	return append(checks, page.Check{Part: page.Gardener, Run: gardener.check})
 }
 
-// pageWatched returns the check of Redis. When the page is read, it finds faults of Redis without a check;
-// its watch needs one.
+// pageWatched returns the check of Redis, which only the page's watch needs: when the page reads the pools for a
+// viewer, it notices by itself that Redis fails.
 func (d *daemon) pageWatched() []page.Check {
 	return []page.Check{{Part: page.Redis, Run: d.parts.up.redis.check(d.redisBuilt)}}
 }
 
-// askGardener reads one binding from the API. The cache would also answer while Gardener is down.
+// askGardener reads one binding from the API, since the cache would also answer while Gardener is down. It returns
+// nil if Gardener answers, and also if the cache has no bindings.
 func (d *daemon) askGardener(ctx context.Context) error {
 	for b := range d.parts.gardener.All() {
 		_, err := d.parts.gardener.Get(ctx, b.Name)

@@ -43,7 +43,6 @@ var (
 	_ rebuild.RangeBuilder = (*blocks.Ranges)(nil)
 	_ ranges.Keeper        = (*blocks.Ranges)(nil)
 	_ ranges.Notes         = (*clusterconfig.Configs)(nil)
-	_ ranges.Runtimes      = (*counters.Store)(nil)
 	_ notes.Writer         = (*gardener.Client)(nil)
 )
 
@@ -51,7 +50,7 @@ var (
 type parts struct {
 	nats     *nats.Conn
 	js       jetstream.JetStream
-	streams  streams.Streams // count the messages for which a stream is full
+	streams  streams.Streams // they count the messages that a full stream refuses
 	consumer jetstream.Consumer
 	subjects events.Subjects
 	ledger   *storage.Ledger

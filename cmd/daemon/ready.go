@@ -22,7 +22,7 @@ func (p *part) failed(text string) { p.why.Store(&text) }
 // worker.
 var errStarting = errors.New("not connected yet")
 
-// check returns a check that fails until the part is connected, and then calls run.
+// check returns a check that fails with errStarting until the part is connected, and from then on calls run.
 func (p *part) check(run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if p.up.Load() {

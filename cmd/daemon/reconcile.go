@@ -11,7 +11,7 @@ func (d *daemon) reconciler() *audit.Auditor {
 	p := &d.parts
 	return &audit.Auditor{
 		Audit: &audit.Audit{
-			Records: p.counters, Repairer: p.counters, Ledger: p.ledger, Inventory: p.gardener, Reader: p.gardener, Room: p.room,
+			Records: p.counters, Repairer: p.counters, Ledger: p.ledger, Inventory: p.gardener, Reader: p.gardener, Waiting: p.room.Addresses,
 		},
 		Settings: func() (time.Duration, bool) {
 			now := d.reconcile.Load()

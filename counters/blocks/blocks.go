@@ -36,8 +36,9 @@ const most = 500
 //	Returns {'OK', 'applied', the records of the cluster, number of new rules, their ids…} and three
 //	values for each rule that is skipped: rule, path, the rule that has the path; or
 //	{'OK', 'exhausted', number of the rule, number of the injection} and two values for each
-//	parent that was tried: id, largest free prefix length or -1; or
-//	{'OK', 'unknown', number of the rule, number of the injection, parent}
+//	parent that was tried: id, prefix length of its largest free block or -1 for none; or
+//	{'OK', 'unknown', number of the rule, number of the injection, id of the parent that is not set}.
+//	Numbers of rules and injections begin at 1
 var acquireScript = script.New("acquire", []string{space, acquireSlice}, `
 local list, rules = get_records(ARGV[1]), cjson.decode(ARGV[3])
 local had, fresh, skipped = #list, {}, {}
@@ -95,8 +96,9 @@ for _, v in ipairs(skipped) do table.insert(out, v) end
 return out
 `)
 
-// Acquire applies rules to a cluster on behalf of a request, as network.Space.Acquire does: all of them
-// or none, apart from those that it skips. A repeat returns the same blocks, and no rule as new. Errors:
+// Acquire applies rules to a cluster on behalf of a request, as network.Space.Acquire does. It skips a rule
+// with a path that another rule of the cluster has, and applies all others or none. A rule that the cluster
+// already has stays as it is. A repeat returns the same blocks, and no rule as new. Errors:
 // an engine.Error of CodeNetworkExhausted with a *network.Exhausted; network.ErrUnknownParent if the
 // rules and the parents in Redis come from different configurations: then set the parents, or wait
 // until another worker sets them; account.ErrNotBuilt; an *engine.Error of Redis.
@@ -150,7 +152,8 @@ func acquiredOf(r *script.Reply) (network.Acquired, error) {
 //	ARGV[1] -> cluster
 //	ARGV[2] -> request, "" for all
 //
-//	Returns {'OK', the dropped records, the other attempts at the request that still rely on blocks…}
+//	Returns {'OK', the dropped records as JSON} and, if ARGV[2] is one attempt, the other attempts at the same
+//	request that still rely on blocks
 var returnScript = script.New("return ranges", []string{space}, `
 local kept, gone, out, seen = {}, {}, {}, {}
 local whole = string.match(ARGV[2], '^[^#]*')
@@ -178,9 +181,10 @@ put_records(ARGV[1], kept)
 return {'OK', cjson.encode(gone), unpack(out)}
 `)
 
-// Return frees the blocks that only this request relies on, because it was not answered with them.
-// request is the id of a request, for all attempts at it, or of one attempt (network.Attempt). A repeat
-// frees nothing. Errors: account.ErrNotBuilt, or an *engine.Error of Redis or for an empty request.
+// Return is for a request that was not answered with the blocks that it relies on: it no longer relies on
+// them, and the blocks on which no other request relies become free. request is the id of a request, which
+// stands for all attempts at it, or of one attempt (network.Attempt). A repeat frees nothing. Errors:
+// account.ErrNotBuilt, or an *engine.Error of Redis or for an empty request.
 func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
 	if request == "" {
 		return network.Returned{}, &engine.Error{
@@ -192,8 +196,9 @@ func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.R
 	return r.giveBack(ctx, cluster, request)
 }
 
-// Release frees all blocks of a cluster, and returns its rules with them. A repeat returns none. Errors:
-// account.ErrNotBuilt, or an *engine.Error of Redis.
+// Release frees all blocks of a cluster, whichever requests rely on them, and returns the rules that the
+// cluster had, with their blocks. A repeat returns none. Errors: account.ErrNotBuilt, or an *engine.Error of
+// Redis.
 func (r *Ranges) Release(ctx context.Context, cluster string) ([]network.Applied, error) {
 	returned, err := r.giveBack(ctx, cluster, "")
 	return returned.Gone, err
@@ -244,8 +249,8 @@ grow('HSET', KEYS[7], 'json', ARGV[1])
 return {'OK'}
 `)
 
-// SetParents sets the parents for the next Acquire. Blocks in use stay in use. Errors:
-// account.ErrNotBuilt, or an *engine.Error of Redis.
+// SetParents replaces the parents from which the next Acquire takes blocks. Blocks in use stay in use, also
+// outside of every parent. Errors: account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) SetParents(ctx context.Context, parents []network.Parent) error {
 	packed, err := packParents(parents)
 	if err != nil {
@@ -255,11 +260,12 @@ func (r *Ranges) SetParents(ctx context.Context, parents []network.Parent) error
 	return err
 }
 
-// foreignScript holds blocks of other allocators, or ends that.
+// foreignScript marks blocks as used by other allocators, so that none is allotted, or removes that mark.
+// Marking a marked block and unmarking an unmarked one change nothing.
 //
 //	KEYS     -> see space
-//	ARGV[1]  -> 1: hold them, 0: end it
-//	ARGV[2…] -> codes
+//	ARGV[1]  -> 1: mark, 0: unmark
+//	ARGV[2…] -> codes of the blocks
 //
 //	Returns {'OK'}
 var foreignScript = script.New("foreign ranges", []string{space}, `
@@ -279,13 +285,14 @@ end
 return {'OK'}
 `)
 
-// Block prevents the allotment of blocks that another allocator uses. It is idempotent. Errors:
-// account.ErrNotBuilt, or an *engine.Error of Redis.
+// Block prevents the allotment of blocks that another allocator uses, until Unblock. It is idempotent. It
+// works in chunks, so after an error some of the blocks may be blocked. Errors: account.ErrNotBuilt, or an
+// *engine.Error of Redis.
 func (r *Ranges) Block(ctx context.Context, foreign ...netip.Prefix) error {
 	return r.foreign(ctx, true, foreign)
 }
 
-// Unblock ends Block. It is idempotent. Errors as of Block.
+// Unblock ends Block for these blocks. It is idempotent, and works in chunks. Errors as of Block.
 func (r *Ranges) Unblock(ctx context.Context, foreign ...netip.Prefix) error {
 	return r.foreign(ctx, false, foreign)
 }

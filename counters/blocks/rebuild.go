@@ -51,8 +51,8 @@ func (r *Ranges) Install(ctx context.Context, token string, state network.State)
 // *engine.Error of Redis.
 func (r *Ranges) Epoch(ctx context.Context) (string, error) { return r.site.Epoch(ctx) }
 
-// Depose is Discard if the ranges still have this epoch (rule 15). If they have another one, nothing
-// changes.
+// Depose is Discard if the ranges still have this epoch (rule 15); the epoch "" stands for any. If they have
+// another epoch or none, nothing changes and the result is false.
 func (r *Ranges) Depose(ctx context.Context, epoch string) (bool, error) {
 	return r.site.Depose(ctx, epoch)
 }
@@ -61,7 +61,7 @@ func (r *Ranges) Depose(ctx context.Context, epoch string) (bool, error) {
 // rebuilt. It reports whether they were built. Error: an *engine.Error of Redis.
 func (r *Ranges) Discard(ctx context.Context) (bool, error) { return r.site.Discard(ctx) }
 
-// stageRanges lays the state out in the order of the records (see space).
+// stageRanges encodes the state as the parts of an install, in the order of KEYS[2] to KEYS[7] (see space).
 func stageRanges(state network.State) ([]counters.Part, error) {
 	space := network.Build(state)
 	free, held, index := counters.NewSortedSet(), counters.NewHash(), counters.NewSortedSet()
@@ -133,9 +133,10 @@ func (r *Ranges) State(ctx context.Context) (network.State, error) {
 	return state, nil
 }
 
-// builtScript asks whether the ranges are built.
+// builtScript asks whether the ranges are built. The answer {'NOTBUILT'} comes from the part that begins every
+// script.
 //
 //	KEYS -> see space
 //
-//	Returns {'OK'}
+//	Returns {'OK'} if they are built
 var builtScript = script.New("ranges built", nil, `return {'OK'}`)

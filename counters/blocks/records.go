@@ -14,7 +14,7 @@ import (
 // list decodes a JSON list that Lua encoded. Lua encodes an empty list as {}.
 type list[T any] []T
 
-// UnmarshalJSON takes {} for [].
+// UnmarshalJSON reads {} as an empty list.
 func (l *list[T]) UnmarshalJSON(text []byte) error {
 	*l = nil
 	if string(text) == "{}" {
@@ -23,7 +23,7 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]T)(l))
 }
 
-// askedRule is a rule as acquire takes it.
+// askedRule is the JSON form of a rule in an argument of acquireScript.
 type askedRule struct {
 	ID         string           `json:"id"`
 	Injections []askedInjection `json:"injections"`
@@ -118,7 +118,8 @@ func appliedOf(records []network.Record) []network.Applied {
 	return all
 }
 
-// packParents writes [[id, a, l, a, l, …], …].
+// packParents encodes the parents as [[id, a, l, a, l, …], …]: for each CIDR of a parent its first address a and
+// its prefix length l.
 func packParents(parents []network.Parent) (string, error) {
 	all := make([][]any, len(parents))
 	for i, p := range parents {

@@ -25,8 +25,9 @@ put_records(ARGV[1], list)
 return {'OK', 1}
 `)
 
-// Restore puts back a record that ledger or cluster remember, even if its blocks lie outside the
-// parents or another cluster has them, too. It returns false if the cluster already has the rule.
+// Restore puts back a record that Redis has lost and the ledger or the cluster still has, even if its blocks
+// lie outside the parents or another cluster has them, too. If the cluster already has the rule, Restore
+// returns false and changes nothing.
 // Errors: account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Restore(ctx context.Context, record network.Record) (bool, error) {
 	packed, err := packRecords([]network.Record{record})
@@ -62,8 +63,9 @@ end
 return out
 `)
 
-// Room returns the number of free blocks of each size in each parent, by the parent's id. Its cost
-// does not grow with the held blocks. Errors: account.ErrNotBuilt, or an *engine.Error of Redis.
+// Room returns the number of free blocks of each size in each parent, by the parent's id. Free space counts
+// as the fewest blocks that it consists of: a free /16 is one /16, and no /17. The cost does not grow with
+// the held blocks. Errors: account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Room(ctx context.Context) (map[string]network.Room, error) {
 	got, err := r.site.Run(ctx, roomScript)
 	if err != nil {

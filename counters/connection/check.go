@@ -38,13 +38,14 @@ func Check(ctx context.Context, c redis.Cmdable) (warnings []string, err error) 
 	return warnings, nil
 }
 
-// refuseEvicting checks each new connection: an operator can change the policy of a running server, and a
-// fail-over can lead to another server.
+// refuseEvicting returns an error for a connection to a server that evicts keys, and the client then does not
+// use the connection. It is called for each new one, because an operator can change the policy of a running
+// server, and a fail-over can lead to another server.
 func refuseEvicting(ctx context.Context, c *redis.Conn) error {
 	info := map[string]string{}
 	ReadInfo(c.Info(ctx, "memory").Val(), info)
 	if err := evicts(info); err != nil {
-		return fmt.Errorf("refused: %w", err) // go-redis unwraps it once
+		return fmt.Errorf("refused: %w", err) // go-redis removes the outermost layer of the error
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ type Options struct {
 	// password, database, TLS and the parameters protocol, max_retries, dial_timeout, read_timeout and
 	// write_timeout of redis.ParseURL are read from the first; other parameters are ignored.
 	URLs []string
-	// Cluster says that a single URL is the way into a Redis Cluster.
+	// Cluster says that a single URL is the way into a Redis Cluster. Several URLs without a SentinelMaster
+	// are always those of a cluster.
 	Cluster bool
 	// SentinelMaster is the name of the master that the sentinels watch.
 	// Defaults to none: URLs are not sentinels.
@@ -45,7 +46,7 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Client returns a client with its own connections; none is made before the first call.
+// Client returns a new client that shares no connections with others, and connects at its first call.
 // The error says that there is no URL, or which URL cannot be read.
 func (o Options) Client() (redis.UniversalClient, error) {
 	if len(o.URLs) == 0 {
@@ -56,7 +57,7 @@ func (o Options) Client() (redis.UniversalClient, error) {
 		MasterName: o.SentinelMaster, IsClusterMode: o.Cluster, PoolSize: o.PoolSize, OnConnect: refuseEvicting,
 		// A call ends with its context instead of outliving its event.
 		ContextTimeoutEnabled: true,
-		// Older servers answer both with an error on every connection.
+		// Older servers answer the commands of both features with an error on every connection.
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}

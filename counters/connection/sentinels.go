@@ -35,12 +35,12 @@ func (o Options) logIn(ctx context.Context, sentinel *redis.Conn) error {
 		err = sentinel.AuthACL(ctx, o.SentinelUsername, password).Err()
 	}
 	if err != nil {
-		return fmt.Errorf("log in to the sentinel: %w", err) // the library takes the outermost error off
+		return fmt.Errorf("log in to the sentinel: %w", err) // go-redis removes the outermost layer of the error
 	}
 	return nil
 }
 
-// sentinels explains why there is no connection to a master.
+// sentinels is a hook for errors of sentinels: it makes them say why there is no connection to a master.
 type sentinels struct{ addresses, master string }
 
 var _ redis.Hook = sentinels{}

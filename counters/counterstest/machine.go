@@ -67,15 +67,16 @@ func (m *Machine) Lose(ctx context.Context) error {
 	return m.eachPage(ctx, ":*", func(pipe redis.Pipeliner, key string) { pipe.Unlink(ctx, key) })
 }
 
-// restarted assigns every epoch and token to a former run of the server, as after a restart with the
-// same data.
+// restarted makes the records of all epochs and tokens name a former run of the server, as after a restart
+// with the same data.
 func (m *Machine) restarted(ctx context.Context) error {
 	return m.eachPage(ctx, ":{*}:meta", func(pipe redis.Pipeliner, key string) {
 		pipe.HSet(ctx, key, "server", elsewhere, "tokenServer", elsewhere)
 	})
 }
 
-// eachPage calls do for every key that matches the pattern prefix + like, and runs the commands that do adds.
+// eachPage calls do for every key that matches the pattern prefix + like, and runs the commands that do has added
+// to pipe.
 func (m *Machine) eachPage(ctx context.Context, like string, do func(pipe redis.Pipeliner, key string)) error {
 	scan := func(ctx context.Context, node *redis.Client) error {
 		var cursor uint64

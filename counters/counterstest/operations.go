@@ -95,7 +95,7 @@ func (p *pair) assign(t *rapid.T) {
 	}
 }
 
-// decided returns the outcome under which a decision is counted.
+// decided returns the outcome of the Tally under which a decision is counted.
 func decided(d account.Decision) string {
 	switch {
 	case d.Repeated:
@@ -329,7 +329,8 @@ func (p *pair) answered(runtime, binding string) account.Runtime {
 	}
 }
 
-// owned returns the record that a repair writes for a binding: its present one, or a claim.
+// owned returns the record, with a count of 0, that a repair passes for a binding: the present one or, if the
+// binding is free, a new claim.
 func (p *pair) owned(binding string) account.Record {
 	rec := p.model.Pool(pool).Binding(binding)
 	if rec.State == account.Free {

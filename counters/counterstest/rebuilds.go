@@ -54,8 +54,8 @@ func (p *pair) lose(t *rapid.T) {
 	}
 }
 
-// restart keeps the records, and assigns their epochs and the tokens of rebuilds to a former run of
-// the server.
+// restart simulates a restart of the server with its data: records stay, and epochs and the tokens of rebuilds
+// are then those of a former run.
 func (p *pair) restart(t *rapid.T) {
 	p.model.Restart()
 	if err := p.store.restarted(p.ctx); err != nil {

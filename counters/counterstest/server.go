@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Mini returns a miniredis that ends with the test.
+// Mini starts a miniredis that ends with the test, and returns a client of it.
 func Mini(t testing.TB) *redis.Client {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -35,7 +35,7 @@ func Redis(t testing.TB, args ...string) *redis.Client {
 	return StartRedis(t, args...).Client(t)
 }
 
-// StartRedis is Redis without a client; the server can be started again.
+// StartRedis is Redis, but returns the server instead of a client. The server can be killed and started again.
 func StartRedis(t testing.TB, args ...string) *Process {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {

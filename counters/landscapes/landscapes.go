@@ -40,7 +40,8 @@ if why then return {why} end
 return have or {}
 `)
 
-// claimScript writes the record if there is none, and adds the cluster if only that is missing.
+// claimScript writes the record if there is none. If the record has no cluster and its other fields equal the
+// arguments, the script adds the cluster. Otherwise it changes nothing.
 //
 //	ARGV -> cluster, namespace, resource, shadow
 //
@@ -77,8 +78,9 @@ func Recorded(ctx context.Context, s *counters.Store) (l engine.Landscape, found
 	return run(ctx, s, readScript)
 }
 
-// Claim records a landscape if none is recorded, and returns the recorded one. If only the cluster is
-// missing in the record, Claim adds it. Of concurrent claims one wins, and all return its landscape.
+// Claim records a landscape if none is recorded, and returns the recorded one, which may differ from want. If
+// the record has no cluster and otherwise equals want, Claim adds the cluster. Of concurrent claims one wins,
+// and all return its landscape.
 // Errors: engine.ErrNoLandscape if want names none or the record cannot be read, or an *engine.Error of
 // Redis.
 func Claim(ctx context.Context, s *counters.Store, want engine.Landscape) (have engine.Landscape, err error) {

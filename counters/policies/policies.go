@@ -14,10 +14,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 )
 
-// forgotten is how long the record of a silent worker is kept.
+// forgotten is how long the record of a worker is kept after its last Tell.
 const forgotten = 2 * time.Minute
 
-// tellScript writes the policy of a worker, and deletes the records of silent workers.
+// tellScript writes the record of a worker, and deletes the records that were last written too long ago.
 //
 //	KEYS[1] -> hash worker -> digest|since|seen, times in ms
 //	ARGV    -> worker, record, oldest seen that is kept (ms), time to live (ms)
@@ -57,8 +57,8 @@ return all
 //	ARGV    -> worker
 var forgetScript = redis.NewScript(`redis.call('HDEL', KEYS[1], ARGV[1]) return {}`)
 
-// Tell records the policy of a worker. Workers that have not called it for two minutes are forgotten.
-// Error: an *engine.Error of Redis.
+// Tell records the policy of a worker. It also deletes the records of workers whose last Tell was more than two
+// minutes before p.Seen. Error: an *engine.Error of Redis.
 func Tell(ctx context.Context, s *counters.Store, p policy.InForce) error {
 	record := strings.Join([]string{p.Digest, strconv.FormatInt(p.Since.UnixMilli(), 10), strconv.FormatInt(p.Seen.UnixMilli(), 10)}, "|")
 	before := p.Seen.Add(-forgotten).UnixMilli()

@@ -20,9 +20,10 @@ type Client struct {
 	// OnCall, if it is set, is called after every call, with the script's name. Many goroutines call it
 	// concurrently.
 	OnCall func(ctx context.Context, op string, took time.Duration)
-	// Look, if it is set, looks which epochs are in force (rule 15). Ask calls it after an answer under fenced
-	// epochs, unless the script changes only Redis (account.Contained); callers on a lane share looks. AskAll never
-	// calls it.
+	// Look, if it is set, reads which epochs are in force, and returns a check of epochs (rule 15). If the answer
+	// of a script comes from a place whose epoch is fenced (account.Fenced), Ask calls Look after it, and returns
+	// the error of the check. It does not for scripts whose results permit nothing outside of Redis
+	// (account.Contained). Callers whose requests share a round trip also share one Look. AskAll never calls it.
 	Look func(context.Context) account.EpochCheck
 
 	lanes *lanes // nil: every call takes a connection of Redis
@@ -39,8 +40,9 @@ func (c *Client) EndLanes() {
 	}
 }
 
-// Ask sends a request to a script. place names the pool or bucket in errors and in epochs. Errors:
-// account.ErrNotBuilt, account.ErrRebuilt, the error of a check, or an *engine.Error of Redis.
+// Ask sends a request to a script, over a lane if there are lanes; if the lane fails, Ask sends it once more
+// without it. place is the name of the pool, bucket or site, in errors and for the check of Look. Errors:
+// account.ErrNotBuilt, account.ErrRebuilt, the error of that check, or an *engine.Error of Redis.
 func (c *Client) Ask(ctx context.Context, sc Script, place string, asked Request) (*Reply, error) {
 	begin := time.Now()
 	answer := c.overLane(ctx, sc, asked)
@@ -62,7 +64,8 @@ func (c *Client) Ask(ctx context.Context, sc Script, place string, asked Request
 	return r, nil
 }
 
-// looks reports whether the answer counts only after a look.
+// looks reports whether the answer counts only after Look: the call found a fenced epoch, Look is set, and the
+// script is not account.Contained.
 func (c *Client) looks(sc Script, answer laneAnswer) bool {
 	return answer.err == nil && len(answer.fenced) > 0 && c.Look != nil && !account.Contained(sc.name)
 }
@@ -71,7 +74,7 @@ func (c *Client) withoutLane(ctx context.Context, sc Script, asked Request) lane
 	return first(sc.Together(ctx, c.Redis(), asked))
 }
 
-// called reports the duration of a call to OnCall. The call ended at a time, or now if that is zero.
+// called tells OnCall how long a call took, from begin to end. A zero end stands for now.
 func (c *Client) called(ctx context.Context, sc Script, begin, end time.Time) {
 	if c.OnCall == nil {
 		return

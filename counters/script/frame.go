@@ -28,8 +28,9 @@ package script
 //	then for each request the number of its place, of its second place or 0, n, its n arguments
 //	at last the run id of the server, '' if the script has to ask for it
 //
-//	Returns for each request what the script returns, or {'NOTBUILT'}, or {'FAILED', why}; then,
-//	if a place has a fenced epoch, a list of the metas of such places, each with its epoch
+//	Returns for each request what the script returns, {'NOTBUILT'} if one of its places is not built, or
+//	{'FAILED', why} after an error before any write; then, if a place has a fenced epoch, one list of the
+//	meta key and the epoch of each such place
 const gate = ServerID + `
 local given, requests, places = KEYS, ARGV, {}
 local KEYS, epoch, paused
@@ -129,7 +130,8 @@ local function next_sequence()
 end
 `
 
-// each ends a script: it calls the function decide for each request, and writes what they changed.
+// each ends a script: it calls the function decide for each request, and then writes what the requests have
+// changed.
 const each = `
 local function write(key, fields)
   local put, gone = {}, {}
@@ -208,8 +210,9 @@ const Joined = `joined = true
 // ServerID sets server to the run id in the last argument, or asks the server if that is empty, and
 // history to the replication history. Either is '-' if the server does not tell it. ServerID asks for
 // the history at every call: a server that was a replica for a while has another history, although its
-// connections stay open. An unfenced epoch is trusted only on a server without replicas and without a
-// replication backlog. Where there is a backlog there was a replica, which may be the master by now.
+// connections stay open. A fenced epoch, one that begins with fenced-, is always trusted. Any other epoch is
+// trusted only on a server without replicas and without a replication backlog: where there is a backlog there
+// was a replica, which may be the master by now.
 const ServerID = `
 local function info(section)
   local text = redis.pcall('INFO', section)

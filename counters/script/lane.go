@@ -36,7 +36,7 @@ var errNoLane = errors.New("no connection for it")
 // connection, and never sends anything over another one. A script over a lane therefore need not ask
 // (see gate).
 type lane struct {
-	master *redis.Client // whose server it leads to
+	master *redis.Client // the client whose server the lane leads to
 	slots  bool          // the server is one of a cluster
 	client *redis.Client // separate, so that it takes no connection from other callers
 	owner  *Client
@@ -58,7 +58,7 @@ type laneCall struct {
 	ctx    context.Context
 	script Script
 	Request
-	done chan laneAnswer
+	done chan laneAnswer // of capacity one: a caller that has gone does not block the lane
 }
 
 // laneAnswer is a script's answer to one request, or the error.
@@ -151,8 +151,8 @@ func (l *lane) take() []*laneCall {
 	return batch
 }
 
-// send makes one round trip. It closes the connection if the connection failed or if its server is no
-// longer the one to ask.
+// send makes one round trip, and passes each call its answer. It closes the connection if the connection failed,
+// or if the server's error says that it cannot be asked now, such as MOVED or READONLY (see notHere).
 func (l *lane) send(batch []*laneCall) {
 	ctx := context.Background() // a caller's context must not end the round trip of others
 	if err := l.connect(ctx); err != nil {
@@ -195,7 +195,7 @@ func (l *lane) send(batch []*laneCall) {
 	}
 }
 
-// group is the requests of one script call.
+// group is one script call, which decides the requests of all its calls.
 type group struct {
 	script    Script
 	calls     []*laneCall
@@ -220,8 +220,9 @@ func (l *lane) together(batch []*laneCall) []group {
 	return groups
 }
 
-// fits reports whether the call can join a group: it is for the same script and, in a cluster, for the
-// same pool or bucket, because only its keys are sure to be on one server.
+// fits reports whether the call can join a group: it is for the same script, which can decide several requests,
+// and the arguments of all stay within mostArguments. In a cluster it must also be for the same pool or bucket,
+// because only the keys of one pool or bucket are sure to be on one server.
 func (l *lane) fits(g group, call *laneCall) bool {
 	return g.script.many && g.script.Script == call.script.Script &&
 		g.arguments+len(call.Args) <= mostArguments &&
@@ -242,7 +243,7 @@ func (g *group) command(ctx context.Context, server string) *redis.Cmd {
 	return redis.NewCmd(ctx, append(all, args...)...)
 }
 
-// read reads the server's answer, which arrived at a time.
+// read decodes the server's answer, which arrived at the time at.
 func (g *group) read(at time.Time) {
 	g.answer.at = at
 	values, err := g.cmd.Slice()
@@ -311,7 +312,8 @@ type lanes struct {
 	running  sync.WaitGroup // includes replaced lanes, and looks
 }
 
-// to returns the lane to a server. After close it returns a closed lane, or nil.
+// to returns the lane to the server of master, and begins one if there is none. slots says that the server is
+// one of a cluster. After close it returns a closed lane, or nil.
 func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 	address := master.Options().Addr
 	ls.mu.Lock()
@@ -342,8 +344,8 @@ func (ls *lanes) to(master *redis.Client, slots bool) *lane {
 // later gets another lane.
 const unused = time.Minute
 
-// leave closes the unused lanes, such as those to servers that have left a cluster. It is called before
-// another lane begins.
+// leave closes the lanes that were not used for the time unused, such as those to servers that have left a
+// cluster. It is called, with the mutex held, before another lane begins.
 func (ls *lanes) leave() {
 	for address, l := range ls.byServer {
 		if time.Since(l.used) > unused {

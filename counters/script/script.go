@@ -36,8 +36,8 @@ func NewOutside(name, text string) Script { return Script{name: name, Script: re
 
 // Request is one request to a script, about one place (a pool, a bucket or a site) or two.
 type Request struct {
-	Keys   []string
-	Second []string // the keys of the second place, a bucket
+	Keys   []string // the keys of the place; the first one is its meta
+	Second []string // the keys of the second place, a bucket; nil if there is none
 	Bucket string   // the name of the second place
 	Args   []any
 }
@@ -54,8 +54,8 @@ func (r Request) epochs(place string, fenced map[string]string) account.Epochs {
 	return out
 }
 
-// arguments returns the keys and arguments of one script call for several requests, or for one if the
-// script is not for many.
+// arguments returns the keys and arguments of one script call for several requests. A script that is not for
+// many gets only the first. server is the run id of the server, or asksItself.
 func (sc Script) arguments(server string, requests []Request) (keys []string, args []any) {
 	if !sc.many {
 		return requests[0].Keys, append(slices.Clip(requests[0].Args), server)
@@ -101,7 +101,7 @@ func (p *places) add(args []any, keys []string) []any {
 }
 
 // answers splits the result of one call into the answers to its n requests, and the fenced epochs of
-// its places by their meta keys.
+// its places by their meta keys, nil if there are none.
 func (sc Script) answers(values []any, n int) (answers []any, fenced map[string]string, err error) {
 	if !sc.many {
 		return []any{values}, nil, nil

@@ -29,7 +29,7 @@ const (
 )
 
 const (
-	maxDeadHeaders = 64 << 10 // bytes; headers and data together must stay below the server's limit
+	maxDeadHeaders = 64 << 10 // bytes of the event's headers; with the data they must stay below the server's limit
 	maxReason      = 2 << 10  // bytes
 )
 
@@ -68,9 +68,9 @@ func NewLettersOn(streams streams.Streams, subjects events.Subjects) *Letters {
 }
 
 // Put stores a copy of the event with the reason. It returns when the stream has stored the
-// copy. Put cuts data beyond events.MaxMessage and headers beyond 64 KiB, and more if NATS
-// refuses the copy for its size. A repeated Put of the same event within the duplicate window
-// changes nothing.
+// copy. Put cuts data beyond events.MaxMessage and leaves out headers beyond 64 KiB, and cuts more
+// if NATS refuses the copy for its size. A repeated Put of the same event within the duplicate window
+// changes nothing. After an error the copy may or may not be stored.
 func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason string) error {
 	data, cut := event.Data, []string(nil)
 	if len(data) > events.MaxMessage {
@@ -98,7 +98,7 @@ func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason
 	}
 }
 
-// describe adds the headers that say why the event is a dead letter.
+// describe adds the headers that say why the event is a dead letter, the expected stream and the message id.
 func (d *Letters) describe(header nats.Header, event Event, code engine.Code, reason string, cut []string) {
 	if cut != nil {
 		header[HeaderTruncated] = []string{strings.Join(cut, ",")}

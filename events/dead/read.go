@@ -29,7 +29,7 @@ type Letter struct {
 	Reason    string
 	Subject   string // on which the event was published
 	Sequence  uint64 // in HAP_EVENTS
-	Truncated string // the incomplete parts, "" if there are none
+	Truncated string // the incomplete parts: "data", "headers" or "data,headers"; "" if the copy is complete
 	Header    nats.Header
 	Data      []byte
 	Event     events.Event // as far as it can be read
@@ -39,7 +39,7 @@ type Letter struct {
 // Tenant returns the global account that the letter names, by its data or else its subject; "" if it names none.
 func (l Letter) Tenant() string { return cmp.Or(l.Event.Tenant(), events.TenantIn(l.Subject)) }
 
-// Each visits the dead letters, oldest first, except those that are stored after it has found the
+// Each visits the dead letters, oldest first. It leaves out those that are stored after it has found the
 // first. It returns the first error of visit.
 func (d *Letters) Each(ctx context.Context, visit func(Letter) error) error {
 	return streams.Each(ctx, d.streams, d.subjects.Stream(events.StreamDead), 1, d.subjects.AllDead(), func(msg streams.Message) error {
@@ -47,8 +47,8 @@ func (d *Letters) Each(ctx context.Context, visit func(Letter) error) error {
 	})
 }
 
-// Newest visits the letters that were stored since a time, oldest first, within the last `most`
-// sequences of the stream.
+// Newest visits the letters that were stored at since or later, oldest first, but only among the last `most`
+// sequences of the stream. The Extent says what it has left out.
 func (d *Letters) Newest(ctx context.Context, since time.Time, most uint64, visit func(Letter) error) (streams.Extent, error) {
 	return streams.Newest(ctx, d.streams, d.subjects.Stream(events.StreamDead), d.subjects.AllDead(), since, most, func(msg streams.Message) error {
 		return visit(letterOf(msg))
@@ -79,7 +79,7 @@ func letterOf(msg streams.Message) Letter {
 	return l
 }
 
-// originalHeader returns the headers with which the event was published.
+// originalHeader returns the headers with which the event was published, as far as the letter has them.
 func originalHeader(header nats.Header) nats.Header {
 	original := nats.Header{}
 	for name, values := range header {
@@ -88,7 +88,7 @@ func originalHeader(header nats.Header) nats.Header {
 			continue
 		}
 		if strings.HasPrefix(name, "Nats-") {
-			continue // of the letter, not of the event
+			continue // it belongs to the letter, not to the event
 		}
 		if rest, renamed := strings.CutPrefix(name, origPrefix); renamed {
 			name = "Nats-" + rest

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ready is how long a server may take to accept connections.
+// ready is how long a server may take to accept connections, or to answer a change of its streams.
 const ready = 30 * time.Second
 
 // NATS is a server that can be stopped and started again on the same store and port.
@@ -94,7 +94,7 @@ func (s *NATS) URL() string {
 	return (&url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(s.options.Port))}).String()
 }
 
-// Connect connects with endless, quick reconnects, until the test ends.
+// Connect returns a connection that reconnects quickly and without a limit. It is closed when the test ends.
 func (s *NATS) Connect(options ...nats.Option) *nats.Conn {
 	s.t.Helper()
 	options = append([]nats.Option{
@@ -108,7 +108,7 @@ func (s *NATS) Connect(options ...nats.Option) *nats.Conn {
 	return nc
 }
 
-// JetStream is JetStream over a separate connection.
+// JetStream returns a JetStream client over a new connection, which is made as by Connect.
 func (s *NATS) JetStream(options ...nats.Option) jetstream.JetStream {
 	s.t.Helper()
 	js, err := jetstream.New(s.Connect(options...))

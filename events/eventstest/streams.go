@@ -115,7 +115,7 @@ func (b *bench) wants(err, want error) {
 	}
 }
 
-// raw stores any bytes on a subject, and returns their sequence.
+// raw stores data on a subject as it is, and returns the sequence of the message.
 func (b *bench) raw(subject, data string) uint64 {
 	b.t.Helper()
 	ack, err := b.Publish(b.ctx(), &nats.Msg{Subject: subject, Data: []byte(data)})
@@ -170,11 +170,12 @@ func (b *bench) unsettled() []string {
 // shortWait is the AckWait of tests that wait for its end, longer than a busy machine pauses.
 const shortWait = 3 * time.Second
 
-// iterator has answers of Next.
+// iterator reads the messages of the workers' consumer one at a time. It calls Next in a goroutine, so that a test
+// can stop waiting for a message that does not come.
 type iterator struct {
 	b        *bench
 	messages jetstream.MessagesContext
-	asked    chan answer // nil while nothing is asked for
+	asked    chan answer // receives the result of the Next in progress; nil if there is none
 }
 
 type answer struct {
@@ -182,10 +183,10 @@ type answer struct {
 	err error
 }
 
-// iterator returns one that asks for a message at a time.
+// iterator returns an iterator that requests one message at a time from the server.
 func (b *bench) iterator() *iterator { return b.iteratorOf(1) }
 
-// iteratorOf returns an iterator whose first request is for n messages.
+// iteratorOf returns an iterator whose first request to the server is for n messages.
 func (b *bench) iteratorOf(n int) *iterator {
 	b.t.Helper()
 	consumer, err := b.Consumer(b.ctx())
@@ -201,7 +202,7 @@ func (b *bench) iteratorOf(n int) *iterator {
 	return &iterator{b: b, messages: messages}
 }
 
-// ask begins to wait for a message.
+// ask calls Next in a goroutine; next and end receive the result.
 func (i *iterator) ask() {
 	asked := make(chan answer, 1)
 	i.asked = asked
@@ -211,7 +212,7 @@ func (i *iterator) ask() {
 	}()
 }
 
-// wait asks, and returns once the server has the request.
+// wait calls ask, and returns once the server has the request for a message.
 func (i *iterator) wait() {
 	i.b.t.Helper()
 	i.ask()

@@ -13,11 +13,11 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// World is the streams of hap-worker, with the workers' consumer and operations that tests use behind
-// the workers' backs.
+// World is the streams of hap-worker, with the workers' consumer and operations with which tests change
+// streams and consumer while workers use them.
 type World interface {
 	streams.Streams
-	// Consumer finds the workers' consumer.
+	// Consumer returns the workers' consumer; an error if it does not exist.
 	Consumer(ctx context.Context) (jetstream.Consumer, error)
 	// Setup creates missing streams and the consumer.
 	Setup() error
@@ -27,7 +27,7 @@ type World interface {
 	Listen(subject string, hear func(*nats.Msg)) (stop func())
 }
 
-// served is the World of a server.
+// served is the World of a NATS server.
 type served struct {
 	streams.Streams
 	t       testing.TB

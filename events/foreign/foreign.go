@@ -1,4 +1,4 @@
-// Package foreign finds the messages in streams of ours that readers pass over because they
+// Package foreign finds the messages in hap-worker's streams that readers skip because they
 // cannot read them, and removes them one by one.
 package foreign
 
@@ -16,10 +16,10 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// ErrKept says that Messages does not remove a message.
+// ErrKept says that Messages.Remove refuses a message, or that Messages.Find has found a readable one.
 var ErrKept = errors.New("it is not removed")
 
-// Message is an unreadable message in a stream of ours, with its header and data.
+// Message is an unreadable message in one of hap-worker's streams, with its header and data.
 type Message struct {
 	*events.Foreign
 
@@ -29,7 +29,7 @@ type Message struct {
 	Request events.WaitingAddress
 }
 
-// Messages finds the messages that readers pass over, and removes them one by one.
+// Messages finds the messages that readers skip because they cannot read them, and removes them one by one.
 type Messages struct {
 	streams  streams.Streams
 	subjects events.Subjects
@@ -40,8 +40,8 @@ func New(js jetstream.JetStream, subjects events.Subjects) *Messages {
 	return &Messages{streams: streams.New(js), subjects: subjects}
 }
 
-// Streams returns the names of the streams that Each can search. A worker moves an unreadable message
-// of HAP_EVENTS to the dead letters.
+// Streams returns the names of the streams that Each can search. An unreadable message of HAP_EVENTS is
+// there only until a worker moves it to the dead letters.
 func Streams() []string {
 	return []string{events.StreamEvents, events.StreamWaiting, events.StreamReplies}
 }
@@ -63,7 +63,7 @@ func (f *Messages) Each(ctx context.Context, stream string, visit func(Message) 
 	return streams.Each(ctx, f.streams, name, 1, ">", look)
 }
 
-// Find returns the message with a sequence of a stream. Errors: jetstream.ErrMsgNotFound,
+// Find returns the unreadable message at a sequence of one of Streams. Errors: jetstream.ErrMsgNotFound,
 // ErrKept for a message that can be read.
 func (f *Messages) Find(ctx context.Context, stream string, sequence uint64) (Message, error) {
 	name := f.subjects.Stream(stream)
@@ -120,7 +120,8 @@ func (f *Messages) Kept(ctx context.Context, m Message) error {
 	return nil
 }
 
-// Remove deletes one message. It uses a purge, for which workers have the right. Error: ErrKept.
+// Remove deletes one message unless Kept returns an error, which it then returns. It uses a purge, for which
+// workers have the right.
 func (f *Messages) Remove(ctx context.Context, m Message) error {
 	if err := f.Kept(ctx, m); err != nil {
 		return err

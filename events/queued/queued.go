@@ -20,7 +20,7 @@ type Event struct {
 	events.Event // as far as it can be read
 
 	Published time.Time
-	// TakenUp says whether a worker has taken the event up; nil if the consumer's state is unknown.
+	// TakenUp says whether the event was delivered to a worker; nil if the consumer's state is unknown.
 	TakenUp *bool
 	// Before is the number of earlier events that no worker has taken up either, if TakenUp is false.
 	Before uint64
@@ -40,9 +40,9 @@ func (e *Event) State() string {
 	}
 }
 
-// Find returns the unsettled events that were published since a time and that take accepts, sorted by
-// sequence. filters are the subject filters, each with how many of the newest sequences to search. all says
-// how much was read. consumer returns the state of the workers' consumer; if it fails, TakenUp is nil.
+// Find returns the unsettled events that were published at since or later and for which take returns true,
+// sorted by sequence. filters maps each subject filter to the number of the newest sequences to search with it.
+// all says how much was read. consumer returns the state of the workers' consumer; if it fails, TakenUp is nil.
 func Find(
 	ctx context.Context, ledger *storage.Ledger, since time.Time, filters map[string]uint64, take func(events.Event) bool,
 	consumer func(context.Context) (*jetstream.ConsumerInfo, error),
@@ -67,7 +67,8 @@ func Find(
 	return found, all, nil
 }
 
-// place sets TakenUp and Before: workers take events up in the order of their sequences.
+// place sets TakenUp and Before of each event: the consumer delivers events in the order of their sequences. If
+// the consumer's state cannot be read, both stay as they are.
 func place(ctx context.Context, found []Event, consumer func(context.Context) (*jetstream.ConsumerInfo, error)) {
 	info, err := consumer(ctx)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 )
 
 // ErrForeignReply is the error of a request whose id another request has used: for another global
-// account, or of another kind. Its engine.CodeOf is CodeInvalidEvent. The request has no reply.
+// account, or of another type. The stored reply is that of the other request, and is not returned. The
+// error's engine.CodeOf is CodeInvalidEvent.
 var ErrForeignReply error = &engine.Error{
 	Code: engine.CodeInvalidEvent, Err: errors.New("the request id is that of another request"),
 	Hint: "ask again under a new id",
@@ -26,18 +27,19 @@ var ErrForeignReply error = &engine.Error{
 // ErrClientClosed is the error of requests that wait when the Client is closed, and of later requests.
 var ErrClientClosed = errors.New("the events client is closed")
 
-// ClientOptions name the publisher and the subjects.
+// ClientOptions are the settings of a Client.
 type ClientOptions struct {
 	// Source is the CloudEvents source of published events, a URI reference such
 	// as /kyma-environment-broker. Required.
 	Source string
-	// Prefix of the subjects. Defaults to DefaultPrefix.
+	// Prefix of the subjects. Defaults to events.DefaultPrefix.
 	Prefix string
 	// LookAfter is how long a request waits for a new reply before the Client looks for a reply that was
 	// stored earlier. The Client looks again after pauses that double up to 30 s. Defaults to 1 s.
 	LookAfter time.Duration
 	// Trace returns the trace of a request's context, by W3C Trace Context; "" if it has none. With
-	// OpenTelemetry it is tracing.Of. By default a published event has only the trace that it names.
+	// OpenTelemetry it is tracing.Of. It is not called for an event that has a Traceparent. If Trace is nil, a
+	// published event has only the trace in its fields.
 	Trace func(context.Context) (traceparent, tracestate string)
 }
 
@@ -133,7 +135,8 @@ func OnWaiting(f func(events.Reply)) RequestOption { return func(r *request) { r
 //
 // Errors: *Rejected, which carries the reply, and whose code engine.CodeOf returns; an *engine.Error
 // with CodeInvalidEvent for an event that a worker would refuse, which is not published;
-// ErrForeignReply; events.ErrUnknownReply for a reply that may be the final one of a newer version; ctx's
+// ErrForeignReply; events.ErrUnknownReply for a reply that may be the final one of a newer version; an error
+// of NATS for a message that it would refuse again, such as one that is too large; ctx's
 // cause if ctx ends, ErrClientClosed if the Client is closed, nats.ErrConnectionClosed if its connection
 // is closed. With the last three, the request may still be in progress, and the reply is the latest
 // `waiting` one, if there is one.
@@ -147,7 +150,7 @@ func (c *Client) Deprovision(ctx context.Context, id string, d events.Deprovisio
 	return c.Ask(ctx, events.Event{Type: events.TypeDeprovision, ID: id, Deprovision: &d}, options...)
 }
 
-// Release returns an emptied account and waits for the final reply. Errors as for Provision.
+// Release returns an emptied account to its pool and waits for the final reply. Errors as for Provision.
 func (c *Client) Release(ctx context.Context, id string, r events.Release, options ...RequestOption) (events.Reply, error) {
 	return c.Ask(ctx, events.Event{Type: events.TypeRelease, ID: id, Release: &r}, options...)
 }
@@ -158,8 +161,9 @@ func (c *Client) Resolve(ctx context.Context, id string, r events.Resolve, optio
 	return c.Ask(ctx, events.Event{Type: events.TypeResolve, ID: id, Resolve: &r}, options...)
 }
 
-// Await waits for the final reply to a request that was published before, perhaps
-// by another process. Errors as for Provision.
+// Await waits for the final reply to a request for a runtime that was published before, perhaps
+// by another process. It does not compare the reply with the request, so it never returns ErrForeignReply.
+// Other errors as for Provision.
 func (c *Client) Await(ctx context.Context, runtimeID, requestID string, options ...RequestOption) (events.Reply, error) {
 	if err := events.CheckReply(runtimeID, requestID); err != nil {
 		return events.Reply{}, err
@@ -167,7 +171,7 @@ func (c *Client) Await(ctx context.Context, runtimeID, requestID string, options
 	return c.awaitOn(ctx, c.subjects.Reply(runtimeID, requestID), requestID, options)
 }
 
-// AwaitRelease is Await for a release.
+// AwaitRelease is Await for the release of a binding.
 func (c *Client) AwaitRelease(ctx context.Context, binding, requestID string, options ...RequestOption) (events.Reply, error) {
 	if err := events.CheckBindingReply(binding, requestID); err != nil {
 		return events.Reply{}, err
@@ -176,7 +180,7 @@ func (c *Client) AwaitRelease(ctx context.Context, binding, requestID string, op
 }
 
 // Publish publishes an event and returns when the stream has it, without waiting
-// for a reply. Source is the Client's.
+// for a reply. It sets e.Source to the Client's.
 func (c *Client) Publish(ctx context.Context, e events.Event) error {
 	e.Source = c.options.Source
 	msg, err := c.message(ctx, e)
@@ -190,7 +194,7 @@ func (c *Client) Publish(ctx context.Context, e events.Event) error {
 	return c.publishAnew(ctx, e.ID, msg)
 }
 
-// Ask publishes an event of any type and waits for the final reply. Source is the
+// Ask publishes an event of any type and waits for the final reply. It sets e.Source to the
 // Client's. Errors as for Provision.
 func (c *Client) Ask(ctx context.Context, e events.Event, options ...RequestOption) (events.Reply, error) {
 	e.Source = c.options.Source

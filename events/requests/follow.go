@@ -39,7 +39,7 @@ type waiter struct {
 	data     []byte
 }
 
-// offer stores a message of the subject unless it is older than the stored one. In a recreated stream
+// offer keeps a message of the waiter's subject if it is newer than the one that is kept. In a recreated stream
 // a newer message may have a lower sequence, but has a later time.
 func (w *waiter) offer(facts *jetstream.MsgMetadata, data []byte) {
 	w.mu.Lock()
@@ -70,8 +70,8 @@ func (w *waiter) read() (events.Reply, error) {
 	return stored.Reply, err
 }
 
-// answered reports whether a reply to the event has arrived that is not sealed: the workers know the
-// request.
+// answered reports whether a reply to w.event has arrived that is not sealed. If so, the workers have handled the
+// request. It is only for a waiter that has an event.
 func (w *waiter) answered() bool {
 	w.mu.Lock()
 	seen := w.data != nil
@@ -83,8 +83,8 @@ func (w *waiter) answered() bool {
 	return err == nil && reply.Status != events.StatusSealed && reply.Answers(*w.event)
 }
 
-// wait registers a request after it has made sure that the Client follows the replies: every reply
-// that is stored on its subject from now on arrives.
+// wait makes sure that the Client follows the replies, and then registers a waiter for the subject. Every reply
+// that is stored on the subject after wait returns arrives at the waiter.
 func (c *Client) wait(ctx context.Context, subject, id string, options []RequestOption) (*waiter, error) {
 	var r request
 	for _, option := range options {
@@ -111,7 +111,8 @@ func (c *Client) leave(w *waiter) {
 	c.waiters[w.subject] = rest
 }
 
-// follow makes sure that the one consumer of all replies runs.
+// follow makes sure that the consumer of all replies runs, and creates it if there is none. It retries until it
+// succeeds, or ctx or the Client ends.
 func (c *Client) follow(ctx context.Context) error {
 	select {
 	case c.starts <- struct{}{}:
@@ -214,14 +215,15 @@ func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) 
 	}
 }
 
-// heard reports whether any message of the subject has arrived.
+// heard reports whether any message of the subject has arrived, also a sealed or unreadable one.
 func (w *waiter) heard() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.sequence > 0
 }
 
-// advance evaluates the newest reply. done is true for a final reply and for an error.
+// advance evaluates the newest reply. done is true for a final reply and for an error. A `waiting` reply is kept
+// in w.last and passed to onWaiting; after it, and after a sealed or unreadable message, done is false.
 func (w *waiter) advance() (reply events.Reply, done bool, err error) {
 	reply, err = w.read()
 	found, foreign := events.ForeignOf(err)

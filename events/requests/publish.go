@@ -36,7 +36,7 @@ func (c *Client) message(ctx context.Context, e events.Event) (*nats.Msg, error)
 	return events.Publication(c.subjects, e)
 }
 
-// publish retries until the stream has the message, ctx or the Client ends, or the message is hopeless.
+// publish retries until the stream has the message, ctx or the Client ends, or the error is hopeless.
 // The server drops repeats within its duplicate window; workers answer later ones with the same reply.
 func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg) (ack *jetstream.PubAck, err error) {
 	err = c.retry(ctx, msg.Subject, func(ctx context.Context) error {
@@ -62,7 +62,8 @@ func (c *Client) publishAnew(ctx context.Context, id string, msg *nats.Msg) erro
 	return err
 }
 
-// hopeless reports whether the same message would be refused again.
+// hopeless reports whether publishing the same message would fail again: it is too large, its subject belongs to
+// another stream, or the connection is closed.
 func hopeless(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return api.ErrorCode == codeMessageTooLarge || api.ErrorCode == codeOtherStream
@@ -94,8 +95,8 @@ func (c *Client) retry(ctx context.Context, about string, try func(context.Conte
 	return errors.Join(cmp.Or(context.Cause(ctx), err), last, c.denied(about))
 }
 
-// denied returns the connection's last error if it denies the permission to publish about that
-// subject, otherwise nil. The server reports it asynchronously: the request itself only times out.
+// denied returns the connection's last error if it is a permission violation that names the subject or prefix
+// about, otherwise nil. The server reports it asynchronously: the request itself only times out.
 func (c *Client) denied(about string) error {
 	err := c.js.Conn().LastError()
 	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), about) {
@@ -104,7 +105,7 @@ func (c *Client) denied(about string) error {
 	return nil
 }
 
-// within returns ctx, ended also by the end of the Client.
+// within returns a context that ends with ctx or with the Client.
 func (c *Client) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.life, func() { end(context.Cause(c.life)) })

@@ -54,8 +54,8 @@ func (c *Client) watchReplies() {
 	}
 }
 
-// recreated reports whether the stream was deleted and created again since it was followed. It returns
-// false if no request waits or the server does not answer.
+// recreated reports whether the stream was deleted and created again since the Client began to follow it. It
+// returns false if no request waits, if the Client does not follow, or if the server does not answer.
 func (c *Client) recreated() bool {
 	c.mu.Lock()
 	following, created := c.following != nil, c.created

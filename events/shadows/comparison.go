@@ -23,7 +23,7 @@ const (
 	ResultSame       ComparisonResult = "same"       // the same account
 	ResultEquivalent ComparisonResult = "equivalent" // another account, equally good: both new, or shared with as few clusters
 	ResultFollowed   ComparisonResult = "followed"   // the same account, which the tenant had without a cluster: KEB may have labelled it for this runtime
-	ResultNeither    ComparisonResult = "neither"    // the shadow refuses or waits, and there is no Shoot
+	ResultNeither    ComparisonResult = "neither"    // the shadow refused the request or lets it wait, and there is no Shoot
 	ResultLate       ComparisonResult = "late"       // the Shoot was there before the shadow decided: nothing was compared
 )
 
@@ -34,7 +34,7 @@ const (
 	ResultShares         ComparisonResult = "shares"          // the shadow would take an account that the tenant had, KEB claimed one
 	ResultOtherPool      ComparisonResult = "other-pool"      // KEB's account is of another pool
 	ResultOtherTenant    ComparisonResult = "other-tenant"    // KEB's account carries another tenant's name
-	ResultNotAssigned    ComparisonResult = "not-assigned"    // the shadow refuses or waits, KEB assigned
+	ResultNotAssigned    ComparisonResult = "not-assigned"    // the shadow refused the request or lets it wait, KEB assigned
 	ResultNoCluster      ComparisonResult = "no-cluster"      // the shadow assigned, and there is no Shoot
 	ResultUnknownAccount ComparisonResult = "unknown-account" // the Shoot uses no account of the landscape
 )
@@ -58,7 +58,7 @@ func (r ComparisonResult) Differs() bool {
 	}
 }
 
-// KEBChoice is the account that KEB chose, as its Shoot and the labels show it.
+// KEBChoice is the account that KEB chose, as the runtime's Shoot and the account's labels show it.
 type KEBChoice struct {
 	Shoot   string `json:"shoot"`
 	Binding string `json:"binding,omitzero"`
@@ -75,7 +75,7 @@ type Comparison struct {
 	Reply      events.Reply     `json:"reply"`         // what the shadow would have answered, with its decision record
 }
 
-// Comparisons is the stream of the comparisons. It stores one for each request; the first one stands.
+// Comparisons is the stream of the comparisons. It keeps the first comparison of each request.
 type Comparisons struct {
 	js       jetstream.JetStream
 	subjects events.Subjects

@@ -32,8 +32,8 @@ type Intake struct {
 }
 
 // NewIntake returns the intake of a shadow for the workers' subjects. Run calls tell with the mode each
-// time that a mode begins, and retry with each failure. It retries after every failure, but does not
-// repeat a failed copy of an event that it listened to.
+// time that a mode begins, and retry with each failure. It retries after every failure, except that an event
+// to which it listened beside the workers is lost to the shadow if the copy fails.
 func NewIntake(js jetstream.JetStream, subjects events.Subjects, tell func(string), retry func(error)) *Intake {
 	return &Intake{js: js, subjects: subjects, tell: tell, retry: retry}
 }
@@ -97,8 +97,8 @@ func (i *Intake) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	return consumer, err
 }
 
-// take copies events and acknowledges them, which removes them from HAP_EVENTS. It returns nil once a
-// worker has deleted the consumer.
+// take copies events and acknowledges them, which removes them from HAP_EVENTS. It returns nil once the
+// shadow's consumer is deleted, for example by the setup of a worker, and otherwise an error.
 func (i *Intake) take(ctx context.Context, consumer jetstream.Consumer) error {
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(64))
 	if err != nil {
@@ -124,8 +124,8 @@ func (i *Intake) take(ctx context.Context, consumer jetstream.Consumer) error {
 	}
 }
 
-// listen copies events that the workers handle, until the workers have no consumer any more, or ctx ends.
-// Several shadows share the events: each event goes to one shadow.
+// listen copies the events that are published for the workers, until the workers have no consumer any more, or
+// ctx ends; it then returns nil. Several shadows share the events: each event goes to one shadow.
 func (i *Intake) listen(ctx context.Context) error {
 	heard := make(chan *nats.Msg, 4096)
 	for _, subject := range i.subjects.Events() {

@@ -9,9 +9,10 @@ import (
 
 // Backlog describes the events in HAP_EVENTS, which are published and not settled.
 type Backlog struct {
-	// Last is the highest sequence that the stream has assigned. Every event below First is settled.
+	// First is the sequence of the oldest unsettled event, Last+1 if there is none. Last is the highest sequence
+	// that the stream has assigned.
 	First, Last uint64
-	Oldest      time.Time // when the first unsettled event was published; zero if there is none
+	Oldest      time.Time // when the event First was published; zero if there is none
 }
 
 // Backlog returns the present state of HAP_EVENTS.

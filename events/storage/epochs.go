@@ -17,8 +17,8 @@ import (
 )
 
 // The record of the epochs in force (rule 15) is a message of the ledger. So the permission to write
-// replies covers it, and both are lost and restored together. Readers of replies see a sealed reply,
-// and skip it.
+// replies covers the record, and replies and record are lost and restored together. To readers of replies
+// the record is a sealed reply, which they skip.
 const (
 	recordRuntime = "_epochs" // no runtime's name: an id begins with a letter or a digit
 	recordRequest = "in-force"
@@ -84,8 +84,9 @@ type readRecord struct {
 
 var errNoRecord = errors.New("it does not say which epochs are in force")
 
-// SetEpochs writes the record if follows is the sequence of the last message on its subject (0: none), and
-// otherwise returns ErrWrongLastSequence. After any other error the record may or may not be written.
+// SetEpochs writes the record, and returns its sequence in the stream, if follows is the sequence of the last
+// message on the record's subject (0: none). Otherwise it returns ErrWrongLastSequence. After any other error
+// the record may or may not be written.
 func (l *Ledger) SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (sequence uint64, err error) {
 	data, err := json.Marshal(recordMessage{
 		SpecVersion: events.SpecVersion, ID: recordRequest + "/" + string(events.StatusSealed), Source: l.source, Type: events.TypeReply,

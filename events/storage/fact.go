@@ -37,7 +37,7 @@ type Fact struct {
 	Published time.Time
 }
 
-// FactOf returns what a reply says of its runtime.
+// FactOf returns the Fact of a reply, without its place in the stream (Subject, Position and Time).
 func FactOf(r events.Reply) Fact {
 	f := Fact{RuntimeID: r.RuntimeID, RequestID: r.RequestID, GlobalAccountID: r.GlobalAccountID, Status: r.Status}
 	if r.Error != nil {
@@ -125,8 +125,8 @@ func (f *factReader) once(name string) string {
 	return kept
 }
 
-// Answer converts the fact to the protocol's account.Answer. State is zero if the reply says nothing
-// about the state of the runtime.
+// Answer converts the fact to the protocol's account.Answer. State is "" if the reply says nothing about the
+// state of the runtime, such as a reply to a resolve.
 func (f Fact) Answer() account.Answer {
 	a := account.Answer{
 		Pool: f.Pool, Runtime: f.RuntimeID, Request: f.RequestID, Tenant: f.GlobalAccountID,

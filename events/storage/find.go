@@ -51,8 +51,8 @@ func (l *Ledger) Under(ctx context.Context, filter string, visit func(events.Sto
 	return nil
 }
 
-// OfTenant visits the replies that name a global account and were stored since a time, in stream
-// order, within the last `most` sequences of the ledger. The subject of a reply does not name the
+// OfTenant visits the replies that name a global account and were stored at since or later, in stream
+// order, but only among the last `most` sequences of the ledger. The subject of a reply does not name the
 // tenant, so OfTenant reads every reply within these bounds; Extent says how many.
 func (l *Ledger) OfTenant(ctx context.Context, globalAccountID string, since time.Time, most uint64, visit func(events.Stored) error) (streams.Extent, error) {
 	return l.newest(ctx, `"`+globalAccountID+`"`, since, most, func(stored events.Stored) error {
@@ -63,8 +63,7 @@ func (l *Ledger) OfTenant(ctx context.Context, globalAccountID string, since tim
 	})
 }
 
-// Claims visits the replies since a time whose requests claimed an account, in the same way
-// as OfTenant.
+// Claims visits the replies whose requests claimed an account, within the same bounds as OfTenant.
 func (l *Ledger) Claims(ctx context.Context, since time.Time, most uint64, visit func(events.Stored) error) (streams.Extent, error) {
 	return l.newest(ctx, `"claimed":true`, since, most, func(stored events.Stored) error {
 		if r := stored.Reply; r.Status == events.StatusAssigned && r.Binding != nil && r.Binding.Claimed {
@@ -74,8 +73,9 @@ func (l *Ledger) Claims(ctx context.Context, since time.Time, most uint64, visit
 	})
 }
 
-// newest visits the replies whose JSON contains a text, in the same way as OfTenant. It decodes only
-// these, and therefore costs less than FactsSince.
+// newest visits the replies whose JSON contains a text, within the same bounds as OfTenant. It decodes only
+// these, and therefore costs less than FactsSince. An unreadable message that contains the text comes as
+// Stored.Foreign.
 func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most uint64, visit func(events.Stored) error) (streams.Extent, error) {
 	with := []byte(text)
 	return streams.WalkNewest(ctx, l.streams, l.stream(), since, most, func(msg streams.Message) error {
@@ -86,9 +86,9 @@ func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most 
 	})
 }
 
-// Queued visits the unsettled events on matching subjects that were published since a time, oldest
-// first, within the last `most` sequences of the stream. fault is not nil for an event that does not
-// decode.
+// Queued visits the unsettled events on matching subjects that were published at since or later, oldest
+// first, but only among the last `most` sequences of the stream. For an event that does not decode, fault
+// says why, and e has the fields that could be read.
 func (l *Ledger) Queued(ctx context.Context, filter string, since time.Time, most uint64, visit func(e events.Event, sequence uint64, published time.Time, fault error) error) (streams.Extent, error) {
 	return streams.Newest(ctx, l.streams, l.subjects.Stream(events.StreamEvents), filter, since, most, func(msg streams.Message) error {
 		event, fault := events.Decode(msg.Subject, msg.Header, msg.Data)
@@ -97,7 +97,7 @@ func (l *Ledger) Queued(ctx context.Context, filter string, since time.Time, mos
 }
 
 // whatever returns the reply in a message. If the message cannot be read, it returns a Stored with Foreign
-// set, and reports the message to OnForeign.
+// set, and reports the message to the function of OnForeign.
 func (l *Ledger) whatever(msg streams.Message) events.Stored {
 	stored, err := l.storedReply(msg)
 	if found, ok := events.ForeignOf(err); ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// MetadataLandscape is the key in the metadata of a ledger that names the landscape of its replies. It
-// is no setting: the stream behaves the same.
+// MetadataLandscape is the key in the metadata of a ledger under which the landscape of its replies is recorded.
+// It does not change how the stream behaves.
 const MetadataLandscape = "hap-landscape"
 
 // LandscapeOf returns the landscape that the metadata of a ledger names, and whether it names one.
@@ -34,8 +34,8 @@ func (l *Ledger) Landscape(ctx context.Context) (landscape engine.Landscape, fou
 }
 
 // SetLandscape records the landscape in the ledger's metadata, and replaces a recorded one. It sends
-// the rest of the stream's configuration back unchanged, including fields of newer servers. Concurrent
-// calls are safe: the last one wins. Errors: engine.ErrNoLandscape if the landscape cannot be recorded,
+// the rest of the stream's configuration back unchanged, including fields of newer servers. Of concurrent
+// calls the last one wins. Errors: engine.ErrNoLandscape if the landscape cannot be recorded,
 // otherwise the server's. A worker without the right to change the stream gets a time-out.
 func (l *Ledger) SetLandscape(ctx context.Context, landscape engine.Landscape) error {
 	if err := landscape.Check(); err != nil {

@@ -79,8 +79,8 @@ func (l *Ledger) storedReply(msg streams.Message) (events.Stored, error) {
 	return events.ReadStored(l.stream(), msg)
 }
 
-// OfRuntime visits the replies of one runtime in stream order, sealed ones included, and reads each
-// from the leader. It leaves out replies that are stored after it has found the first. An unreadable
+// OfRuntime visits the replies to the requests for one runtime in stream order, sealed ones included, and reads
+// each from the leader. It leaves out replies that are stored after it has found the first. An unreadable
 // message comes as events.Stored.Foreign. It returns the first error of visit.
 func (l *Ledger) OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error {
 	return l.from(ctx, 1, l.subjects.RuntimeReplies(runtimeID), visit)
@@ -134,10 +134,10 @@ func (l *Ledger) Publish(ctx context.Context, subject string, r events.Reply, ex
 	return ack.Sequence, nil
 }
 
-// Seal stores a sealed reply for an event, which answers nothing; expected and errors are those of
-// Publish. A worker that decided the event before the Seal, and publishes its answer after it, is refused
-// and decides again. ErrWrongLastSequence is harmless if a final reply came first. An event whose reply
-// subject is unknown is an error, too.
+// Seal stores a sealed reply on the reply subject of an event. A sealed reply is no answer: it only raises
+// the last sequence of the subject, so that a worker that decided the event before the Seal cannot publish
+// its answer afterwards, and decides again. expected and errors are those of Publish. ErrWrongLastSequence is
+// harmless if a final reply came first. An event whose reply subject is unknown is an error, too.
 func (l *Ledger) Seal(ctx context.Context, e events.Event, expected uint64) (sequence uint64, err error) {
 	subject := e.ReplySubject(l.subjects)
 	if subject == "" {
@@ -147,7 +147,8 @@ func (l *Ledger) Seal(ctx context.Context, e events.Event, expected uint64) (seq
 }
 
 // Copy sends a reply to the inbox that the publisher of the request named in replyTo, and stores nothing.
-// It is no error if there is no receiver. ErrUnstorable: the reply is larger than NATS accepts.
+// It is no error if the inbox has no subscriber. It is an error if replyTo is no inbox (events.IsInbox), and
+// ErrUnstorable if the reply is larger than NATS accepts.
 func (l *Ledger) Copy(ctx context.Context, replyTo string, r events.Reply) error {
 	if !events.IsInbox(replyTo) {
 		return fmt.Errorf("reply to %s is not copied: %s is no inbox", r.RequestID, object.Quote(replyTo))

@@ -21,15 +21,16 @@ const (
 
 // Options say how streams and consumer are set up.
 type Options struct {
-	// Prefix of the subjects. Defaults to DefaultPrefix.
+	// Prefix of the subjects. Defaults to events.DefaultPrefix.
 	Prefix string
-	// Shadow sets up the streams of a shadow instead of the workers', under Prefix too.
+	// Shadow sets up the streams of a shadow instead of the workers'. Their subjects begin with Prefix and the
+	// token shadow.
 	Shadow bool
-	// Manage creates missing streams and the consumer. Without it a missing one is an error.
+	// Manage creates missing streams and a missing consumer. Without it, a missing one is an error.
 	Manage bool
 	// Replicas of every stream, 1 or 3. Defaults to 1.
 	Replicas int
-	// MaxBytes bounds HAP_EVENTS: beyond it publishers are refused. Defaults to 1 GiB.
+	// MaxBytes bounds the size of HAP_EVENTS in bytes: a publication beyond it is refused. Defaults to 1 GiB.
 	MaxBytes int64
 	// MaxAckPending is how many events may be delivered and not yet acknowledged, for all workers
 	// together. Defaults to 1000.
@@ -80,7 +81,7 @@ func (o Options) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Streams returns the definitions of the four streams, or of five for a shadow.
+// Streams returns the definitions of the four streams, or of five for a shadow. The first is that of the events.
 func (o Options) Streams() ([]jetstream.StreamConfig, error) {
 	o = o.WithDefaults()
 	subjects, err := o.subjects()

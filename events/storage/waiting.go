@@ -23,7 +23,8 @@ const (
 	HeaderSince    = "Hap-Since"    // when the request began to wait, if that was for another pool, RFC 3339
 )
 
-// WaitingRequest is a provision that waits, as HAP_WAITING keeps it.
+// WaitingRequest is a provision that waits, as HAP_WAITING keeps it. Enter ignores Entered, Subject and Sequence,
+// which are set on a request that was read.
 type WaitingRequest struct {
 	Event    events.Event
 	Pool     string
@@ -53,10 +54,10 @@ func NewWaitingRoomOn(streams streams.Streams, subjects events.Subjects) *Waitin
 	return &WaitingRoom{streams: streams, subjects: subjects}
 }
 
-// Enter stores a request, and returns the deadline in force once the stream has it. A request that is
-// already stored stays unchanged and keeps its first deadline. If the subject holds an unreadable
-// message, Enter stores the request beside it, and Leave removes both. Errors: ErrUnstorable for a
-// request that can never be stored.
+// Enter stores a request, and returns the deadline in force once the stream has it: w.Deadline or, if the
+// request is already stored for this pool, the stored one, and the stored request stays unchanged. If the
+// subject holds an unreadable message, Enter stores the request beside it, and Leave removes both. Errors:
+// ErrUnstorable for a request that can never be stored.
 func (r *WaitingRoom) Enter(ctx context.Context, w WaitingRequest) (deadline time.Time, err error) {
 	data, err := events.EncodeKept(w.Event)
 	if err != nil {
@@ -106,7 +107,7 @@ func (r *WaitingRoom) Subject(pool string, e events.Event) string {
 	return r.subjects.Waiting(pool, e.Provision.GlobalAccountID, e.RuntimeID, e.ID)
 }
 
-// Leave removes the request on a subject. It is no error if there is none.
+// Leave removes all messages on the subject of a request. It is no error if there is none.
 func (r *WaitingRoom) Leave(ctx context.Context, subject string) error {
 	if err := r.streams.Purge(ctx, r.stream(), subject, streams.Everything); err != nil {
 		return fmt.Errorf("removing the waiting request %s: %w", subject, err)
@@ -167,12 +168,12 @@ func (r *WaitingRoom) Subjects(ctx context.Context) (map[string]uint64, error) {
 	return r.streams.Subjects(ctx, r.stream(), r.subjects.AllWaiting())
 }
 
-// OfRuntime visits the requests of one runtime, oldest first.
+// OfRuntime visits the waiting requests of one runtime, in the same way as Each.
 func (r *WaitingRoom) OfRuntime(ctx context.Context, runtimeID string, visit func(WaitingRequest) error) error {
 	return r.each(ctx, r.subjects.RuntimeWaiting(runtimeID), visit)
 }
 
-// Matching calls visit, oldest first, for each waiting request that an address matches. An empty
+// Matching visits the waiting requests that an address matches, in the same way as Each. An empty
 // field of the address matches any value.
 func (r *WaitingRoom) Matching(ctx context.Context, of events.WaitingAddress, visit func(WaitingRequest) error) error {
 	return r.each(ctx, r.subjects.WaitingOf(of), visit)
@@ -188,10 +189,10 @@ func (r *WaitingRoom) each(ctx context.Context, filter string, visit func(Waitin
 	})
 }
 
-// Addresses calls visit with the address in the subject of each message, for one runtime or, with "",
-// for all. foreign is nil for a readable request, and describes an unreadable message, such as a newer
-// version's. If its subject is no waiting request's either, the address is zero. It returns the first
-// error of visit.
+// Addresses calls visit with the address in the subject of each message, for one runtime or, if runtimeID is
+// "", for all. foreign is nil for a readable request, and describes an unreadable message, such as a newer
+// version's. If the subject of an unreadable message is not that of a waiting request either, the address is
+// zero. It returns the first error of visit.
 func (r *WaitingRoom) Addresses(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error {
 	filter := r.subjects.AllWaiting()
 	if runtimeID != "" {
@@ -242,8 +243,8 @@ func waitingRequest(subjects events.Subjects, msg streams.Message) (WaitingReque
 	}, nil
 }
 
-// timeOf returns the time in a header, or fallback if there is none. The caller's fallback is when the
-// message was stored, so that a request without a deadline has expired.
+// timeOf returns the time in a header, or fallback if the header is missing or cannot be read. The caller's
+// fallback is when the message was stored: so a request without a readable deadline has expired.
 func timeOf(header nats.Header, name string, fallback time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, events.HeaderValue(header, name))
 	if err != nil {

@@ -34,8 +34,8 @@ func (l *Ledger) Facts(ctx context.Context, visit func(Fact) error) error {
 	})
 }
 
-// FactsAfter is Facts for what was stored after a sequence of the ledger, with the replies to
-// releases.
+// FactsAfter is Facts for the replies that were stored after a sequence of the ledger, except that it also visits
+// replies to releases.
 func (l *Ledger) FactsAfter(ctx context.Context, sequence uint64, visit func(Fact) error) error {
 	return l.streams.Walk(ctx, l.stream(), sequence, l.facts(visit))
 }
@@ -58,8 +58,8 @@ func (l *Ledger) facts(visit func(Fact) error) func(streams.Message) error {
 	}
 }
 
-// FactsSince is FactsAfter for replies stored since a time. Its cost does not grow with the number of
-// older replies.
+// FactsSince is FactsAfter for the replies that were stored at since or later. Its cost does not grow with the
+// number of older replies.
 func (l *Ledger) FactsSince(ctx context.Context, since time.Time, visit func(Fact) error) error {
 	_, err := streams.WalkNewest(ctx, l.streams, l.stream(), since, streams.Everything, l.facts(visit))
 	return err

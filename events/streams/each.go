@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// alone is how many messages Each reads one by one before it reads in parallel: most calls find
-	// only a few.
+	// alone is how many messages Each reads one by one before it may read in parallel: most calls find
+	// only a few. Each continues in parallel while a window has at least as many messages.
 	alone = 16
 	// window is how many sequences Each reads in parallel, with this many readers. With messages of the
 	// largest size a window takes 128 MB.

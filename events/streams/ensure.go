@@ -9,10 +9,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Ensure ensures that a stream exists, and creates it if create is true. Each line of differences
-// names a setting that differs from its definition. A stream that workers cannot use, or another
-// stream that has its subjects, is an error that says whose it is, what differs and which command
-// helps.
+// Ensure ensures that a stream exists, and creates a missing one if create is true; otherwise a missing one is
+// an error. It never changes an existing stream: each line of differences names a setting that differs from
+// want. A stream that workers cannot use, or another stream that has its subjects, is an error that says whose
+// it is, what differs and which command helps.
 func Ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (differences []string, err error) {
 	have, err := stream(ctx, js, want, create)
 	if err != nil {
@@ -33,7 +33,7 @@ func EnsureConsumer(ctx context.Context, js jetstream.JetStream, stream string, 
 	return consumerDifferences(want, have.Config), unfit(have, Use{Subjects: subjects})
 }
 
-// stream returns a stream as the server has it.
+// stream returns the present state of a stream, and creates a missing stream if create is true.
 func stream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, create bool) (*jetstream.StreamInfo, error) {
 	asking, cancel := Bounded(ctx, js)
 	defer cancel()
@@ -55,7 +55,7 @@ func stream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 	return found.CachedInfo(), nil
 }
 
-// consumer returns the workers' consumer as the server has it.
+// consumer returns the present state of the workers' consumer, and creates a missing one if create is true.
 func consumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, create bool, yields string) (*jetstream.ConsumerInfo, error) {
 	asking, cancel := Bounded(ctx, js)
 	defer cancel()
@@ -80,7 +80,8 @@ func consumer(ctx context.Context, js jetstream.JetStream, stream string, want j
 	return found.CachedInfo(), nil
 }
 
-// createConsumer creates the workers' consumer, if necessary in the place of the consumer named yields.
+// createConsumer creates the workers' consumer. If the server refuses it because of another consumer, it deletes
+// the consumer with the name yields and tries once more.
 func createConsumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, yields string) (jetstream.Consumer, error) {
 	created, err := js.CreateConsumer(ctx, stream, want)
 	switch {

@@ -12,7 +12,7 @@ import (
 // Full is the error of a message for which a stream has no room. The same message may be
 // stored later.
 type Full struct {
-	Stream string // "of" and the subject if the name is unknown
+	Stream string // its name, or "of" and the subject of the message if the name is unknown
 	Limit  string // the limit that is reached
 	Err    error  // of JetStream
 }
@@ -74,7 +74,8 @@ func Explained(stream, subject string, err error) error {
 	return &Full{Stream: stream, Limit: limit, Err: err}
 }
 
-// OnFull returns streams that call tell for each message for which a stream has no room.
+// OnFull returns streams that call tell for each message for which a stream has no room. stream is the name that
+// the message expects, "" if it expects none.
 func OnFull(streams Streams, tell func(stream string)) Streams { return toldOf{streams, tell} }
 
 type toldOf struct {

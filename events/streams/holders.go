@@ -66,7 +66,8 @@ func occupied(ctx context.Context, js jetstream.JetStream, stream, name string, 
 // mostHolders is how many holders an error names.
 const mostHolders = 3
 
-// some joins the texts of the first holders by name.
+// some joins the texts of the first mostHolders holders in the order of their names, and says how many more there
+// are.
 func some(holders map[string]string) string {
 	names := slices.Sorted(maps.Keys(holders))
 	texts := make([]string, 0, mostHolders)

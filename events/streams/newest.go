@@ -12,13 +12,14 @@ import (
 type Extent struct {
 	Read int       // messages on matching subjects
 	From time.Time // when the oldest of them was stored; zero for none
-	// Bounded says that messages were left out only because of the limit `most`.
+	// Bounded says that the limit `most` has left out messages that were stored at `since` or later.
 	Bounded bool
-	// Older says that the stream has messages that were stored before the time `since`.
+	// Older says that the stream has messages, on any subject, that were stored before the time `since`.
 	Older bool
 }
 
-// With returns the extent of two readings of a stream.
+// With returns the extent of two readings of a stream together: the sum of Read, the earlier From, and Bounded or
+// Older if one of them is.
 func (e Extent) With(other Extent) Extent {
 	if e.From.IsZero() || !other.From.IsZero() && other.From.Before(e.From) {
 		e.From = other.From
@@ -26,17 +27,16 @@ func (e Extent) With(other Extent) Extent {
 	return Extent{Read: e.Read + other.Read, From: e.From, Bounded: e.Bounded || other.Bounded, Older: e.Older || other.Older}
 }
 
-// Newest visits the messages on matching subjects that were stored since a time, within the last
-// `most` sequences of the stream, so its cost does not grow with the stream. Otherwise it is like
-// Each.
+// Newest is like Each, but visits only messages that were stored at since or later, and only among the last
+// `most` sequences of the stream. So its cost does not grow with the stream.
 func Newest(ctx context.Context, streams Streams, stream, filter string, since time.Time, most uint64, visit func(Message) error) (Extent, error) {
 	return newest(ctx, streams, stream, since, most, visit, func(begin uint64, visit func(Message) error) error {
 		return Each(ctx, streams, stream, begin, filter, visit)
 	})
 }
 
-// WalkNewest is Newest on all subjects by Walk, which costs a tenth of Each for each message, and
-// needs the right to create a consumer.
+// WalkNewest is Newest for all subjects, and reads with Walk instead of Each: that costs a tenth for each
+// message, and needs the right to create a consumer.
 func WalkNewest(ctx context.Context, streams Streams, stream string, since time.Time, most uint64, visit func(Message) error) (Extent, error) {
 	return newest(ctx, streams, stream, since, most, visit, func(begin uint64, visit func(Message) error) error {
 		return streams.Walk(ctx, stream, begin-1, visit)
@@ -68,9 +68,9 @@ func newest(ctx context.Context, streams Streams, stream string, since time.Time
 	return extent, err
 }
 
-// FirstSince returns where the messages begin that were not stored before since: of the sequences from low
-// to high, all messages below the result are older. It returns high+1 if all are older. Its binary search
-// reads about 20 of a million messages.
+// FirstSince returns a sequence from low to high+1 that separates older messages from newer ones: of the messages
+// from low to high, those below it were stored before since, those from it on were not. It returns high+1 if all
+// were stored before since. Its binary search reads about 20 of a million messages.
 func FirstSince(ctx context.Context, streams Streams, stream string, since time.Time, low, high uint64) (uint64, error) {
 	for low <= high {
 		middle := low + (high-low)/2

@@ -67,8 +67,8 @@ func existingConsumer(info *jetstream.ConsumerInfo) existing {
 	}
 }
 
-// whose returns a text about the owner of a stream or a consumer: description, metadata and time of
-// creation.
+// whose returns a text from which an operator may recognize the owner of a stream or a consumer: description,
+// metadata and time of creation.
 func whose(description string, metadata map[string]string, created time.Time) string {
 	text := "without description"
 	if description != "" {
@@ -89,7 +89,7 @@ func whose(description string, metadata map[string]string, created time.Time) st
 // listed shows subjects that others may have chosen.
 func listed(subjects []string) string { return OneLine(fmt.Sprint(subjects), mostText) }
 
-// uncovered returns the subjects that no pattern matches in full.
+// uncovered returns the subjects that no single pattern covers.
 func uncovered(subjects, patterns []string) []string {
 	var left []string
 	for _, subject := range subjects {

@@ -38,8 +38,8 @@ const Everything = math.MaxUint64
 // Streams are the operations on streams that the ledger, the waiting room and the dead
 // letters are made of. Their errors are those of package jetstream.
 type Streams interface {
-	// Message reads one message. It sees the message because of which a Publish was refused. Error:
-	// jetstream.ErrMsgNotFound.
+	// Message reads one message from the stream's leader: after a Publish was refused for another message, such
+	// as one on the same subject, it finds that one. Error: jetstream.ErrMsgNotFound.
 	Message(ctx context.Context, stream string, q Query) (Message, error)
 	// State returns the state of a stream. Error: jetstream.ErrStreamNotFound.
 	State(ctx context.Context, stream string) (jetstream.StreamState, error)
@@ -61,7 +61,8 @@ type Streams interface {
 	Replicas(ctx context.Context, stream string) (int, error)
 	// Metadata returns the metadata of a stream's configuration.
 	Metadata(ctx context.Context, stream string) (map[string]string, error)
-	// SetMetadata sets one value of the metadata and keeps the rest of the configuration.
+	// SetMetadata sets one value of the metadata of a stream's configuration, and keeps the rest of the
+	// configuration.
 	SetMetadata(ctx context.Context, stream, key, value string) error
 }
 
@@ -180,7 +181,8 @@ func (s server) SetMetadata(ctx context.Context, stream, key, value string) erro
 	return s.api(ctx, "STREAM.UPDATE.", stream, config, nil)
 }
 
-// api asks the server about a stream, or to change it.
+// api sends the JetStream request what, such as "STREAM.INFO.", for a stream. It decodes the answer into the
+// value that into points to; nil discards the answer. It returns the error that the answer contains, if any.
 func (s server) api(ctx context.Context, what, stream string, request []byte, into any) error {
 	ctx, cancel := Bounded(ctx, s.js)
 	defer cancel()

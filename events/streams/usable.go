@@ -8,7 +8,8 @@ import (
 )
 
 // unusable returns why workers cannot use an existing stream: the server would refuse or silently lose
-// messages, or a worker would take messages of others. It returns nil for other differences.
+// messages, or a worker would take messages of other applications. It returns nil if the stream differs from
+// want only in other ways, or not at all.
 func unusable(want *jetstream.StreamConfig, info *jetstream.StreamInfo) error {
 	have := &info.Config
 	kept := want.MaxAge == 0 // requests and answers, not dead letters

@@ -9,13 +9,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// idle is how long Walk waits for the next message before it asks the leader
-// whether the stream has one.
+// idle is how long Walk waits for messages of its consumer. If none has come in that time, or the consumer has no
+// more, Walk asks the leader whether the stream has another one.
 const idle = time.Second
 
-// patience is how many idle times in a row Walk waits, while the leader has more messages, before it
-// creates another consumer. The library alone would notice only after half a minute that a consumer was
-// lost with its server.
+// patience is how many times in a row Walk waits for the time idle without any message, although the leader has
+// more, before it creates another consumer. The library alone would notice only after half a minute that a
+// consumer was lost with its server.
 const patience = 3
 
 // prefetched is how many messages are requested at once: enough never to wait for the server.

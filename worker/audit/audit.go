@@ -28,7 +28,7 @@ type Records interface {
 }
 
 // Repairer corrects Redis; package counters implements it. Each method changes Redis only if the
-// drift still exists. A bool is true if it did.
+// drift still exists. A method that returns a bool reports whether it changed Redis.
 type Repairer interface {
 	Recount(ctx context.Context, pool, binding string) (bool, error)
 	Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error)
@@ -68,10 +68,10 @@ type Audit struct {
 	Ledger    Ledger
 	Inventory rebuild.Inventory
 	Reader    Reader
-	Room      rebuild.Room
-	// Pause is the time between the two passes. Defaults to 2 s.
+	Waiting   rebuild.Waiting
+	// Pause is the time between the two passes of Verify. Defaults to 2 s.
 	Pause time.Duration
-	// Progress, if set, is called with the next step.
+	// Progress, if set, is called with a description of each step before the step begins.
 	Progress func(string)
 }
 
@@ -79,9 +79,9 @@ type Audit struct {
 type Finding struct {
 	Drifts   []account.Drift
 	NotBuilt []string // pools and buckets that the audit did not compare
-	Replies  int      // in the ledger that name a runtime
-	Runtimes int      // assigned in Redis
-	Bindings int      // with a record in Redis
+	Replies  int      // replies in the ledger that name a runtime
+	Runtimes int      // runtimes that are assigned in Redis
+	Bindings int      // bindings with a record in Redis
 }
 
 func (a *Audit) say(format string, args ...any) {
@@ -114,7 +114,7 @@ func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 		return Finding{}, err
 	}
 	moving := motion{runtimes: map[string]bool{}, bindings: map[string]bool{}}
-	if err := moving.read(ctx, a.Ledger, a.Room); err != nil {
+	if err := moving.read(ctx, a.Ledger, a.Waiting); err != nil {
 		return Finding{}, err
 	}
 	second, after, err := a.look(ctx)
@@ -133,7 +133,7 @@ func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 		return second, nil
 	}
 	// In this order: if an event is settled between these two reads, the ledger has its answer.
-	if err := moving.read(ctx, a.Ledger, a.Room); err != nil {
+	if err := moving.read(ctx, a.Ledger, a.Waiting); err != nil {
 		return Finding{}, err
 	}
 	if err := moving.answered(ctx, a.Ledger, end); err != nil {
@@ -154,8 +154,9 @@ func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 
 func key(d account.Drift) [4]string { return [4]string{string(d.Kind), d.Pool, d.Binding, d.Runtime} }
 
-// look makes one pass. It reads Redis last: so Redis may have changes that the ledger did not
-// have when it was read, but not the reverse.
+// look makes one pass, and returns the finding and the records of each pool in Redis. It reads Redis
+// last: so Redis may have changes that the ledger did not have when it was read, but not the reverse.
+// If a bucket of the directory is not built, it compares nothing and finds no drifts.
 func (a *Audit) look(ctx context.Context) (Finding, map[string]account.Snapshot, error) {
 	var f Finding
 	a.say("reading ledger, labels and Shoots")
@@ -164,7 +165,7 @@ func (a *Audit) look(ctx context.Context) (Finding, map[string]account.Snapshot,
 		return f, nil, err
 	}
 	f.Replies = read.Replies
-	err = a.Room.Addresses(ctx, "", func(a events.WaitingAddress, _ *events.Foreign) error {
+	err = a.Waiting(ctx, "", func(a events.WaitingAddress, _ *events.Foreign) error {
 		gathered.Waits(a.RuntimeID)
 		return nil
 	})
@@ -198,6 +199,7 @@ func (a *Audit) readRedis(ctx context.Context, labelled []string, f *Finding) (m
 		return nil, nil, err
 	}
 	for _, name := range names {
+		var err error // an empty bucket has none
 		if account.IsBucket(name) {
 			for p, failed := range a.Records.Places(ctx, name) {
 				if err = failed; err == nil {
@@ -265,13 +267,13 @@ func (a *Audit) pool(ctx context.Context, pool string) (account.Snapshot, error)
 type motion struct{ runtimes, bindings map[string]bool }
 
 // read adds the runtimes and bindings of events that are not settled or that wait.
-func (m *motion) read(ctx context.Context, archive rebuild.Ledger, room rebuild.Room) error {
+func (m *motion) read(ctx context.Context, archive rebuild.Ledger, waiting rebuild.Waiting) error {
 	err := archive.Unsettled(ctx, func(e events.Event, _ uint64, _ error) error {
 		m.add(e.RuntimeID, e.Binding)
 		return nil
 	})
 	if err == nil {
-		err = room.Addresses(ctx, "", func(a events.WaitingAddress, _ *events.Foreign) error {
+		err = waiting(ctx, "", func(a events.WaitingAddress, _ *events.Foreign) error {
 			m.add(a.RuntimeID, "")
 			return nil
 		})

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"context"
 	"iter"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,11 +41,11 @@ func newPassage(t *testing.T) (*passage, *audit.Audit) {
 	p := &passage{Counters: memory.NewCounters(), t: t, subjects: subjects, broker: broker, ledger: storage.NewLedgerOn(broker, subjects, "/hap-worker")}
 	landscape := memory.NewGardener("garden-kyma", "CredentialsBinding", engine.Binding{Name: "a", HyperscalerType: "aws", Tenant: "ga"})
 	room := storage.NewWaitingRoomOn(broker, subjects)
-	rebuilder := &rebuild.Rebuilder{Builder: p.Counters, Inventory: landscape, Ledger: p.ledger, Room: room, Subjects: subjects}
+	rebuilder := &rebuild.Rebuilder{Builder: p.Counters, Inventory: landscape, Ledger: p.ledger, Waiting: room.Addresses, Subjects: subjects}
 	if err := rebuilder.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return p, &audit.Audit{Records: p, Repairer: p.Counters, Ledger: p.ledger, Inventory: landscape, Reader: landscape, Room: room}
+	return p, &audit.Audit{Records: p, Repairer: p.Counters, Ledger: p.ledger, Inventory: landscape, Reader: landscape, Waiting: room.Addresses}
 }
 
 // Runtimes first runs the change in the middle of a look.
@@ -104,6 +105,18 @@ func (p *passage) stored(subject string, r events.Reply) {
 	p.t.Helper()
 	if _, err := p.ledger.Publish(p.t.Context(), subject, r, 0); err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+// TestUnbuiltPool: a pool that is not built hides no bucket, and so no drift of another pool.
+func TestUnbuiltPool(t *testing.T) {
+	t.Parallel()
+	p, a := newPassage(t)
+	landscape, _ := a.Inventory.(*memory.Gardener)
+	landscape.Put(engine.Binding{Name: "g", HyperscalerType: "gcp"})
+	found, err := a.Verify(p.t.Context())
+	if err != nil || !slices.Equal(found.NotBuilt, []string{"gcp"}) {
+		t.Errorf("not built are %v, %v", found.NotBuilt, err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 type Auditor struct {
 	Audit *Audit
 	// Settings returns the time between two audits, 0 for never, and whether to repair. It is
-	// called again during the pause, so that a change takes effect.
+	// called again each minute of a pause, so that a change takes effect.
 	Settings func() (every time.Duration, repair bool)
 	Observer observe.Observer
 }

@@ -28,11 +28,11 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 		return a.restore(ctx, d)
 	case account.RuntimeGoneAlready:
 		gone, err := a.Repairer.ReleaseRuntime(ctx, account.Place{Pool: d.Pool}, d.Runtime, "")
-		return !gone.Repeated, err
+		return err == nil && !gone.Repeated, err
 	case account.RuntimeUnknown:
 		return a.takeBack(ctx, d)
 	case account.WaitingUnknown:
-		return a.Repairer.Forget(ctx, d.Pool, d.Runtime, d.Entry.Sequence) // under this sequence: the runtime may be assigned by now
+		return a.Repairer.Forget(ctx, d.Pool, d.Runtime, d.Entry.Sequence) // only under this sequence, since the runtime may be assigned by now
 	case account.ShootGone:
 		dropped, err := a.Repairer.DropAdopted(ctx, d.Pool, d.Runtime, d.Binding)
 		if err == nil && dropped {
@@ -59,7 +59,8 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 }
 
 // restore puts an assignment back. It first locates the runtime: the directory shows whether the runtime was
-// deprovisioned meanwhile, and a later deprovision finds its pool there.
+// deprovisioned meanwhile, and a later deprovision finds its pool there. restore changes nothing if it is
+// unknown which record the runtime should have, or if the directory has the runtime as gone or in another pool.
 func (a *Audit) restore(ctx context.Context, d account.Drift) (bool, error) {
 	if d.Wanted.State == "" {
 		return false, nil // Redis has the higher sequence: it is unclear whether Redis or the ledger is right
@@ -72,7 +73,8 @@ func (a *Audit) restore(ctx context.Context, d account.Drift) (bool, error) {
 }
 
 // follow reads the label again and updates Redis from it (rule 10). A deleted binding counts as unclaimed and
-// clean. follow does nothing if the binding is in another pool, or is there again.
+// clean. follow does nothing if the binding is in another pool by now, or if the drift is BindingMissing and
+// the binding exists again.
 func (a *Audit) follow(ctx context.Context, d account.Drift) (bool, error) {
 	b, err := a.Reader.Get(ctx, d.Binding)
 	switch {
@@ -104,13 +106,13 @@ func (a *Audit) RepairAll(ctx context.Context, drifts []account.Drift, drainIdle
 		if !ok && d.Lacking != "" {
 			lacks[d.Lacking] = true
 		}
+		if ok {
+			changed = append(changed, d)
+		}
 		if ctx.Err() != nil {
 			return changed, errors.Join(errs, context.Cause(ctx))
 		}
 		errs = errors.Join(errs, err)
-		if ok {
-			changed = append(changed, d)
-		}
 	}
 	return changed, errs
 }

@@ -28,8 +28,8 @@ type Dependency string
 // The dependencies.
 const (
 	Bindings Dependency = "bindings" // reads of a pool's bindings in Gardener
-	Labels   Dependency = "labels"   // writes of their labels
-	Shoots   Dependency = "shoots"   // the list of the Shoots
+	Labels   Dependency = "labels"   // writes of the labels of a pool's bindings
+	Shoots   Dependency = "shoots"   // the list of the Shoots, for all pools
 	Records  Dependency = "records"  // a pool's records in Redis
 )
 
@@ -83,7 +83,8 @@ func Held(err error) bool {
 
 // Options configure bulkheads.
 type Options struct {
-	// Failed reports whether an error counts as a failure of the part. Other errors are answers.
+	// Failed reports whether an error counts as a failure of the part. Other errors count as answers, that is as
+	// success; context.Canceled does not count at all.
 	Failed func(Part, error) bool
 	// Hangs is Error.Last of a part that hangs and has never failed.
 	Hangs error
@@ -104,7 +105,8 @@ func New(o Options) *Bulkheads { return &Bulkheads{options: o, parts: map[Part]*
 // mostParts bounds the number of parts with a circuit, since requests may name any pool.
 const mostParts = 4096
 
-// Ask calls call and returns its result. While the circuit of the part is open, it returns an *Error instead.
+// Ask calls call and returns its result. While the circuit of the part is open, it returns an *Error instead,
+// except for one call a second. A part beyond the first mostParts has no circuit: Ask always makes its calls.
 func Ask[T any](b *Bulkheads, of Part, call func() (T, error)) (answer T, err error) {
 	p := b.part(of)
 	if p == nil {

@@ -22,7 +22,7 @@ type part struct {
 	opened    time.Time     // when the circuit last opened
 	taken     int           // slots that are taken
 	succeeded time.Time     // the latest success, or when the first slot was taken
-	usual     time.Duration // between two successes while slots are taken, smoothed
+	usual     time.Duration // smoothed time between two successes while slots are taken
 }
 
 func newPart(of Part, o Options) *part {
@@ -33,7 +33,7 @@ func newPart(of Part, o Options) *part {
 			return c.ConsecutiveFailures >= inARow || c.Requests >= enough && 2*c.TotalFailures >= c.Requests
 		},
 		IsSuccessful: func(err error) bool { return !p.failed(err) },
-		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) }, // the caller's doing
+		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) }, // the caller has given up
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			// Half-open circuits are not reported.
 			open := to == gobreaker.StateOpen && from == gobreaker.StateClosed
@@ -158,7 +158,8 @@ func (p *part) free() {
 	p.slots.Release(1)
 }
 
-// hangs reports whether no call has succeeded for too long, and after which time to ask again.
+// hangs reports whether no call has succeeded for longer than patience, or slowness times the usual time if
+// that is longer. If not, again is the time after which to ask again. The caller has found all slots taken.
 func (p *part) hangs() (hangs bool, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,7 +16,7 @@ const Tolerated = 2 * time.Second
 // for concurrent use.
 type Clock struct {
 	machine func() time.Time
-	offset  atomic.Int64 // of the store's clock from the machine's, in nanoseconds
+	offset  atomic.Int64 // how far the store's clock is ahead of the machine's, in nanoseconds
 	tell    func(offset time.Duration)
 }
 

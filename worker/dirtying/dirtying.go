@@ -29,10 +29,12 @@ type Shoots interface {
 // Records are the records of accounts: package counters. Every method may return account.ErrNotBuilt or an
 // error of the connection. All of them are idempotent.
 type Records interface {
-	// BeginDirtying permits the patch that marks a binding dirty. For a pristine binding, it permits
-	// the patch that removes tenantName instead (rule 8).
+	// BeginDirtying permits the patch that marks a binding dirty, if the binding is draining or dirtying,
+	// of this generation and without runtimes. For a pristine binding (no request was answered with the
+	// claim), it permits the patch that removes tenantName instead (rule 8). Otherwise the Permit is not Given.
 	BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error)
-	// MarkFreed makes a cleaned binding claimable, and reports whether it did (rule 9).
+	// MarkFreed makes a cleaned binding claimable, and reports whether it did (rule 9). It changes only a
+	// draining or dirtying binding without runtimes, of this generation.
 	MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error)
 }
 
@@ -69,7 +71,8 @@ const (
 	InUse                    // a Shoot still refers to it; the sweep tries again
 )
 
-// MarkDirty marks the account of an ended claim dirty, if no Shoot refers to it. It is idempotent, and retries
+// MarkDirty marks the account of an ended claim dirty, if no Shoot refers to it. If no request was answered with
+// the claim, it returns the account to its pool instead. Marking says what it did. It is idempotent, and retries
 // after a conflict or an unknown result until ctx ends.
 func (m *Marker) MarkDirty(ctx context.Context, pool, binding, tenant string, generation int64) (Marking, error) {
 	for {
@@ -110,8 +113,9 @@ func (m *Marker) MarkDirty(ctx context.Context, pool, binding, tenant string, ge
 	}
 }
 
-// cameMeanwhile reads the Shoots once more after the permit, from which on no runtime can be assigned to the
-// binding. Between the first read and the permit a runtime may have come and left, and its Shoot may exist.
+// cameMeanwhile reads the Shoots once more and reports whether one refers to the binding. Between the first read
+// and the permit a runtime may have come and left, and its Shoot may exist. After the permit no runtime can be
+// assigned to the binding. For a pristine claim it returns false without a read.
 func (m *Marker) cameMeanwhile(ctx context.Context, binding string, permit account.Permit) (bool, error) {
 	if permit.Pristine {
 		return false, nil // no request was answered with it

@@ -48,8 +48,8 @@ type Options struct {
 	Bytes  int // maximum size of all queued events
 	// Share is the maximum number of events of one flow that are handled at once.
 	Share int
-	// Wait is how long Push blocks at most while the queue is full. Without this wait, a burst that the
-	// handlers can process soon would go back to the stream.
+	// Wait is how long Push blocks at most while the queue is full; 0 means not at all. Without this wait, a
+	// burst that the handlers can process soon would go back to the stream.
 	Wait time.Duration
 }
 
@@ -63,7 +63,7 @@ type Queue[T any] struct {
 	flows   map[Flow]*flow[T]   // with queued events, or events being handled
 	turns   [classes][]*flow[T] // flows whose next event may be handled, in order
 	credit  [classes]int
-	held    [classes]int // queued events
+	held    [classes]int // queued events of each class
 	events  int          // queued events of all classes
 	bytes   int
 	waiting int // flows with queued events
@@ -182,7 +182,7 @@ func (q *Queue[T]) findLongest(pushed *flow[T]) *flow[T] {
 	return q.longest
 }
 
-// number returns the arrival number of the flow's first event, which is unique.
+// number returns the arrival number of the flow's first queued event, which is unique; 0 if none is queued.
 func (f *flow[T]) number() uint64 {
 	if len(f.items) == 0 {
 		return 0
@@ -253,8 +253,9 @@ func (q *Queue[T]) Pop() (value T, of Flow, ok bool) {
 	}
 }
 
-// next returns the class whose turn it is, by smooth weighted round robin: each class with events gains its
-// weight, and the class with the highest credit pays the sum.
+// next returns the class whose turn it is, by smooth weighted round robin: the credit of each class with an
+// event that may be handled grows by the weight of the class. The class with the highest credit is next, and its
+// credit shrinks by the sum of these weights. due is false if no class has such an event.
 func (q *Queue[T]) next() (next Class, due bool) {
 	total := 0
 	for class := range classes {

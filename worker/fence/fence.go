@@ -42,7 +42,7 @@ func New(record Record, observer observe.Observer) *Fence {
 		ctx, cancel := context.WithTimeout(context.Background(), lookLimit)
 		defer cancel()
 		l := look{began: time.Now()}
-		err := crash.Guard(func() (err error) { // a panic here is in no goroutine of an event
+		err := crash.Guard(func() (err error) { // no handler of an event recovers from a panic in this goroutine
 			l.found, err = record.Epochs(ctx)
 			return err
 		})
@@ -56,10 +56,10 @@ func New(record Record, observer observe.Observer) *Fence {
 const lookLimit = 5 * time.Second
 
 // Look reads the record and returns a check against it, which returns nil if all epochs are in force at a moment
-// after Look began. Before Look, read the fence of the effect: the last sequence of the reply's subject, or the
-// object's resourceVersion; and decide under the epochs. Errors of the check: account.ErrNotInForce; the error of
-// the record or of ctx, after which the epochs may be in force or not. It ignores epochs of older versions, which
-// are in no record.
+// after Look began. Before it calls Look, the caller must have read what fences its effect (the last sequence of
+// the reply's subject, or the object's resourceVersion), and must have the decision under these epochs. Errors of
+// the check: account.ErrNotInForce; the error of the record or of ctx, after which the epochs may be in force or
+// not. The check ignores epochs of older versions, which are in no record.
 func (f *Fence) Look(ctx context.Context) account.EpochCheck {
 	l, err := f.looks.Get(ctx)
 	return func(epochs account.Epochs) error {
@@ -78,7 +78,8 @@ func (f *Fence) Look(ctx context.Context) account.EpochCheck {
 	}
 }
 
-// InForce looks, and checks the epochs. Without a fenced epoch it does not look.
+// InForce is Look and its check of the epochs in one call. If all epochs are of older versions (none is
+// account.Fenced), it returns nil and reads nothing.
 func (f *Fence) InForce(ctx context.Context, epochs account.Epochs) error {
 	if !fenced(epochs) {
 		return nil

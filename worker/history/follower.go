@@ -29,7 +29,7 @@ const (
 type Follower struct {
 	ledger Ledger
 	now    func() time.Time
-	ctx    context.Context // ends reads
+	ctx    context.Context // the end of ctx ends all reads
 
 	mu        sync.Mutex
 	reading   chan struct{} // closed at the end of the current read; nil if there is none
@@ -125,7 +125,8 @@ func (f *Follower) readOn(ctx context.Context) error {
 	})
 }
 
-// take adds a reply. Replies have to come in the order of the stream.
+// take adds a reply to all summaries. It ignores a message that cannot be read (Foreign). Replies have to come
+// in the order of the stream.
 func (f *Follower) take(fact storage.Fact) {
 	if fact.Foreign != nil {
 		return

@@ -66,8 +66,8 @@ type pool struct {
 	seen  map[int64]*[64]uint64 // bitmap of decisions, 4,096 on each page
 }
 
-// first reports whether a decision was not counted before, and marks it. A reply that repeats an assignment
-// under another request id has the same decision.
+// first reports whether a decision was not counted before, and marks it as counted. A reply that repeats an
+// assignment under another request id has the same decision. A reply without a decision (0) always counts.
 func (p *pool) first(decision int64) bool {
 	if decision <= 0 {
 		return true
@@ -83,7 +83,9 @@ func (p *pool) first(decision int64) bool {
 	return !told
 }
 
-// Take counts the change of a reply. Replies have to come in the order of the ledger.
+// Take counts the change of a reply: an assignment, a release of a runtime, or the return of an account. It
+// ignores a reply that names no binding or no pool, is older than the longest window, or repeats a decision that
+// is counted already. Replies have to come in the order of the ledger.
 func (o *Occupancy) Take(fact storage.Fact) {
 	var c Change
 	switch fact.Status {
@@ -99,7 +101,7 @@ func (o *Occupancy) Take(fact storage.Fact) {
 	case events.StatusWaiting, events.StatusResolved, events.StatusRejected, events.StatusSealed:
 		return
 	}
-	if fact.Binding == "" || fact.Pool == "" || o.now().Sub(fact.Time) > o.longest {
+	if fact.Binding == "" || fact.Pool == "" {
 		return
 	}
 	p := o.pools[fact.Pool]
@@ -113,7 +115,8 @@ func (o *Occupancy) Take(fact storage.Fact) {
 		}
 		o.pools[fact.Pool] = p
 	}
-	if !p.first(fact.Sequence) {
+	// A fact before the windows marks its decision too: an extra reply may repeat it much later.
+	if !p.first(fact.Sequence) || o.now().Sub(fact.Time) > o.longest {
 		return
 	}
 	for i, w := range o.windows {

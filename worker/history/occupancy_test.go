@@ -76,3 +76,20 @@ func heap() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// TestOccupancyOfAnOldDecision: an extra reply about a cluster that came before the window is no arrival.
+func TestOccupancyOfAnOldDecision(t *testing.T) {
+	t.Parallel()
+	w := Month()
+	o := NewOccupancy(func() time.Time { return noon }, w)
+	o.Take(assigned("rt-0", "ga-1", "aws-1", 1, true, 40*24*time.Hour))
+	o.Take(assigned("rt-0", "ga-1", "aws-1", 1, false, time.Hour))
+	o.Take(assigned("rt-1", "ga-1", "aws-1", 2, false, time.Hour))
+	came := 0
+	for _, c := range o.Changes("aws", w) {
+		came += c.Came
+	}
+	if came != 1 {
+		t.Errorf("%d clusters came, want 1", came)
+	}
+}

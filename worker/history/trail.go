@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// longest is how many of the last replies are kept for a name, at least; fewer than twice as many.
+	// longest is the number of replies to which the trail of a name is cut when it has twice as many.
 	longest = 128
-	// most bounds the number of names: the sequences of so many take at most 100 MB.
+	// most bounds the number of names. The sequences of that many names take at most 100 MB.
 	most = 50_000
 )
 

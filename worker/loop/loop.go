@@ -83,7 +83,7 @@ type looping struct {
 	share float64       // length of the pause as a multiple of the interval
 	fixed time.Duration // length of the pause if timed
 	timed bool          // use fixed instead of share
-	retry bool          // the previous turn failed, and is retried
+	retry bool          // the previous turn failed: this is the pause before its retry
 }
 
 // begin begins the pause before the first turn.

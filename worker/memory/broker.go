@@ -66,8 +66,8 @@ func (b *Broker) Setup() error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.streams[configs[1].Name] != nil { // if the stream of events is created now, it is recreated
-		configs[0].FirstSeq = max(uint64(b.instant().UnixMicro()), b.given+1) // given: virtual time may stand still
+	if b.streams[configs[1].Name] != nil { // the streams were created before: a missing stream of events was deleted
+		configs[0].FirstSeq = max(uint64(b.instant().UnixMicro()), b.given+1) // above given too, since virtual time may stand still
 	}
 	for _, config := range configs {
 		if b.streams[config.Name] == nil {
@@ -242,7 +242,8 @@ func hear(listeners []*listener, msg *nats.Msg) {
 	}
 }
 
-// Message reads one message.
+// Message reads the one message that the query selects: the last or the next one on a subject, or the one with a
+// sequence. The error is jetstream.ErrMsgNotFound if there is none.
 func (b *Broker) Message(ctx context.Context, stream string, q streams.Query) (streams.Message, error) {
 	if err := ctx.Err(); err != nil {
 		return streams.Message{}, err

@@ -27,7 +27,7 @@ type consumer struct {
 type delivery struct {
 	times  uint64    // number of deliveries
 	due    time.Time // when to redeliver it
-	queued bool      // it is in again
+	queued bool      // its sequence is in consumer.again
 }
 
 // pull is a request for one message.
@@ -65,7 +65,7 @@ func (c *consumer) redelivered() (n int) {
 // undelivered returns the number of messages that were never delivered.
 func (c *consumer) undelivered() uint64 { return uint64(max(0, c.stream.live-len(c.pending))) }
 
-// end ends all pulls of a deleted consumer with an error.
+// end ends all pulls with the error: the consumer is deleted, or the broker closed.
 func (c *consumer) end(why error) {
 	for _, p := range c.pulls {
 		p.got <- pulled{err: why}

@@ -59,7 +59,7 @@ func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.R
 	return rangesStep(ctx, r, func(s *network.Space) (network.Returned, error) { return s.Return(cluster, request), nil })
 }
 
-// Release frees all blocks of a cluster.
+// Release frees all blocks of a cluster, and returns the rules that it had; nil for none.
 func (r *Ranges) Release(ctx context.Context, cluster string) ([]network.Applied, error) {
 	return rangesStep(ctx, r, func(s *network.Space) ([]network.Applied, error) { return s.Release(cluster), nil })
 }
@@ -69,7 +69,7 @@ func (r *Ranges) Applied(ctx context.Context, cluster string) ([]network.Applied
 	return rangesStep(ctx, r, func(s *network.Space) ([]network.Applied, error) { return s.Applied(cluster), nil })
 }
 
-// SetParents replaces the parents. The next Acquire uses them.
+// SetParents replaces the parents, the ranges from which blocks are sliced. The next Acquire uses them.
 func (r *Ranges) SetParents(ctx context.Context, parents []network.Parent) error {
 	return r.change(ctx, func(s *network.Space) { s.SetParents(parents) })
 }
@@ -83,7 +83,7 @@ func (r *Ranges) Block(ctx context.Context, foreign ...netip.Prefix) error {
 	})
 }
 
-// Unblock ends Block.
+// Unblock ends the exclusion of these blocks by Block.
 func (r *Ranges) Unblock(ctx context.Context, foreign ...netip.Prefix) error {
 	return r.change(ctx, func(s *network.Space) {
 		for _, p := range foreign {
@@ -97,7 +97,8 @@ func (r *Ranges) change(ctx context.Context, f func(*network.Space)) error {
 	return err
 }
 
-// Restore puts a record back unless the cluster has its rule, and reports whether it did.
+// Restore puts a record back, and reports whether it did. It does nothing if the record's rule is applied to the
+// cluster already.
 func (r *Ranges) Restore(ctx context.Context, record network.Record) (bool, error) {
 	return rangesStep(ctx, r, func(s *network.Space) (bool, error) {
 		for _, applied := range s.Applied(record.Cluster) {
@@ -124,17 +125,19 @@ func (r *Ranges) Built(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// BeginRebuild claims the rebuild, like [Counters.BeginRebuild].
+// BeginRebuild writes the token, unless the ranges are built, or another token was written or renewed since the
+// last Restart and less than lease ago. It reports whether the token is there now.
 func (r *Ranges) BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (bool, error) {
 	return r.rebuild(ctx, func() bool { return r.epoch.BeginRebuild(token, now, lease) })
 }
 
-// RenewRebuild extends the lease of a rebuild.
+// RenewRebuild renews the lease of the token as of now, and reports whether the token is still there.
 func (r *Ranges) RenewRebuild(ctx context.Context, token string, now time.Time) (bool, error) {
 	return r.rebuild(ctx, func() bool { return r.epoch.RenewRebuild(token, now) })
 }
 
-// Install builds the ranges from a state if they are not built and the token is still there.
+// Install builds the ranges from a state if they are not built and the token is still there. It reports whether
+// the ranges are built by this token, also for a repeated call.
 func (r *Ranges) Install(ctx context.Context, token string, state network.State) (bool, error) {
 	return r.rebuild(ctx, func() bool {
 		before := r.epoch.Status().Built
@@ -146,7 +149,7 @@ func (r *Ranges) Install(ctx context.Context, token string, state network.State)
 	})
 }
 
-// Discard removes the epoch, like a restart of Redis.
+// Discard removes the epoch, like a restart of Redis, and reports whether the ranges were built.
 func (r *Ranges) Discard(ctx context.Context) (bool, error) {
 	return r.rebuild(ctx, func() bool { return r.epoch.Discard() })
 }
@@ -161,7 +164,7 @@ func (r *Ranges) Epoch(ctx context.Context) (string, error) {
 	return r.epoch.Status().Epoch, nil
 }
 
-// Depose removes the epoch of the ranges if it still is epoch.
+// Depose removes the epoch of the ranges if it still is epoch, and reports whether it did.
 func (r *Ranges) Depose(ctx context.Context, epoch string) (bool, error) {
 	return r.rebuild(ctx, func() bool { return r.epoch.Depose(epoch) })
 }

@@ -33,7 +33,6 @@ var (
 	_ audit.Repairer       = (*memory.Counters)(nil)
 	_ reconcile.Follower   = (*memory.Counters)(nil)
 	_ retention.Records    = (*memory.Counters)(nil)
-	_ ranges.Runtimes      = (*memory.Counters)(nil)
 	_ ranges.Allocator     = (*memory.Ranges)(nil)
 	_ rebuild.RangeBuilder = (*memory.Ranges)(nil)
 	_ ranges.Keeper        = (*memory.Ranges)(nil)
@@ -83,7 +82,7 @@ func start(t *testing.T, bindings ...engine.Binding) *world {
 		room: storage.NewWaitingRoomOn(broker, subjects), counters: memory.NewCounters(),
 		gardener: memory.NewGardener("garden-kyma", "CredentialsBinding", bindings...),
 	}
-	rebuild := &rebuild.Rebuilder{Builder: w.counters, Inventory: w.gardener, Ledger: w.ledger, Room: w.room, Subjects: subjects}
+	rebuild := &rebuild.Rebuilder{Builder: w.counters, Inventory: w.gardener, Ledger: w.ledger, Waiting: w.room.Addresses, Subjects: subjects}
 	works := worker.New(worker.Options{
 		Consumer: consumer, Subjects: subjects, Ledger: w.ledger, Dead: dead.NewLettersOn(broker, subjects), Room: w.room,
 		Copies: w.ledger, Counters: w.counters, Gardener: w.gardener, Rebuild: rebuild, Rules: terms.NewLive(decisions),

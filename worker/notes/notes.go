@@ -73,7 +73,7 @@ type same struct {
 	binding string
 	reason  engine.NoteReason
 	message string
-	version string // resourceVersion of the binding, for a change that the watch showed
+	version string // resourceVersion of the binding if the watch showed the change, otherwise ""
 }
 
 // recent is a note of the current period, or one that is still queued.
@@ -90,7 +90,8 @@ func New(o Options) *Notes {
 	}
 }
 
-// note queues a note about a fact, and reports it as Dropped if there is no room.
+// note queues a note about a fact, or counts it in an equal note of this period that is queued already. It reports
+// the note as Dropped if a bound is reached, and ignores a note about a binding that does not exist.
 func (n *Notes) note(what same) {
 	if !n.Known(what.binding) {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// Step names a point in the handling of an event or in a rebuild. It is reported after the work before it is
-// complete, so that tests can stop the process exactly there.
+// Step names a point in the handling of an event or in a rebuild. A step is reported as soon as the work up to
+// this point is complete, so that tests can stop the process exactly there.
 type Step string
 
 // The steps of events, in their usual order. Each event has some of them.
@@ -23,7 +23,7 @@ const (
 	StepConfirmed Step = "confirmed" // Redis knows that the label is written
 	StepDeparted  Step = "departed"  // a deprovisioned runtime is no longer counted
 	StepDirtying  Step = "dirtying"  // Redis permits to mark the binding dirty
-	StepFreed     Step = "freed"     // a binding that was released, or never answered with, has lost its labels
+	StepFreed     Step = "freed"     // a binding has lost its labels: it was released, or no request was answered with its claim
 	StepEntered   Step = "entered"   // the request lies in the waiting room
 	StepPublished Step = "published" // the reply is stored
 	StepBuried    Step = "buried"    // the dead letter is stored
@@ -181,7 +181,7 @@ type Waiting struct {
 type Retry struct {
 	Type  string
 	ID    string
-	After time.Duration // 0 if it is unknown
+	After time.Duration // time until the next attempt; 0 if it is unknown
 	Err   error
 }
 

@@ -13,7 +13,7 @@ import (
 // Fence is a check whether the epochs of a decision are in force (rule 15).
 type Fence struct {
 	Duration time.Duration
-	Err      error // account.ErrNotInForce, or why the record could not be read
+	Err      error // account.ErrNotInForce, or why the record could not be read; nil if the epochs are in force
 }
 
 // Rebuild is the result of a rebuild of pools and buckets, or of the network ranges.
@@ -102,17 +102,17 @@ func (i Drift) LogValue() slog.Value {
 // Extended is a network rule that was applied to a cluster after its answer, or that found no room.
 type Extended struct {
 	Runtime string
-	Request string // of the extra reply
+	Request string // id of the extra reply
 	Rule    string
 	Err     error // why there is no room; nil if the rule was applied
 }
 
 // Refresh is a comparison of the network blocks in Redis with ledger and ClusterConfigs.
 type Refresh struct {
-	Restored  int // rules of clusters that Redis had lost
-	Released  int // clusters that are gone, and refused requests
-	Blocked   int // new blocks of other allocators
-	Unblocked int
+	Restored  int      // rules of clusters that Redis had lost
+	Released  int      // clusters that are gone and refused requests, whose blocks were freed
+	Blocked   int      // new blocks of other allocators, which are no longer allotted
+	Unblocked int      // blocks that other allocators no longer have
 	Conflicts []string // overlapping blocks
 }
 
@@ -125,8 +125,8 @@ func (i Refresh) LogValue() slog.Value {
 // Noted is the result of writing or removing a runtime's ClusterConfigs and the annotation of its Cluster.
 type Noted struct {
 	Runtime string
-	Written int             // objects
-	Removed int             // objects
+	Written int             // objects that were written
+	Removed int             // objects that were removed
 	Taken   []network.Taken // objects of other owners, which stay
 	Failed  int             // failed attempts before this one
 	Err     error           // retried, except network.ErrRefused
@@ -157,7 +157,7 @@ const (
 	KeptShoot    KeptBecause = "shoot"     // its Shoot is still there
 	KeptDraining KeptBecause = "draining"  // the account that it left is not marked dirty yet
 	KeptBlocks   KeptBecause = "blocks"    // it has network blocks, or a ClusterConfig
-	KeptDiffers  KeptBecause = "differing" // in Redis it is not gone, or a rejected runtime is assigned or waits
+	KeptDiffers  KeptBecause = "differing" // Redis does not have the runtime as gone; or, for a rejection, has it assigned or waiting
 	KeptNotBuilt KeptBecause = "not-built" // Redis has to be rebuilt first
 )
 

@@ -20,10 +20,11 @@ type accountData struct {
 	Now     time.Time
 	Account *placed  // nil if neither Gardener nor Redis has it
 	Tenures []tenure // newest first
-	Answers []answer // to its releases, newest first
+	Answers []answer // answers to the release events of the account, newest first
 }
 
-// tenure is one tenant's time on an account, as far as the ledger has it.
+// tenure is the time from the claim of an account to its return to the pool, as far as the ledger has it. A
+// dedicated account has one tenant in a tenure.
 type tenure struct {
 	Tenant   string // "" if unknown, or if the account is shared
 	Shared   bool
@@ -31,7 +32,7 @@ type tenure struct {
 	Clusters []stay    // in the order in which they came
 	Emptied  time.Time
 	Dirty    bool      // it was marked dirty when it was emptied
-	Returned time.Time // the cleanup job returned it
+	Returned time.Time // when the cleanup job returned it to its pool; zero if it did not
 }
 
 // stay is a cluster's time on an account. From and To are zero if unknown, To also while the cluster stays.

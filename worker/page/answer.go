@@ -25,7 +25,8 @@ func (s *Sources) answersOf(facts []storage.Fact) []answer {
 	return out
 }
 
-// addressed converts a fact. The reply to a rejected release names the binding only in its subject.
+// addressed converts a fact to an answer. If the fact names no runtime, it takes the binding from the fact's
+// subject, since the reply to a rejected release names its binding only there.
 func (s *Sources) addressed(f storage.Fact) answer {
 	if at, err := s.Subjects.ParseReply(f.Subject); err == nil && f.RuntimeID == "" {
 		f.Binding = at.Binding
@@ -33,15 +34,15 @@ func (s *Sources) addressed(f storage.Fact) answer {
 	return answer{f}
 }
 
-// told converts a stored reply.
+// told converts a stored reply to a fact.
 func told(s events.Stored) storage.Fact {
 	f := storage.FactOf(s.Reply)
 	f.Subject, f.Time, f.Position = s.Subject, s.Time, s.Sequence
 	return f
 }
 
-// releasesOf reads up to repliesRead replies to the releases of a binding, and returns the last repliesShown
-// answers among them, newest first.
+// releasesOf reads up to repliesRead replies to the release events of a binding, and returns the newest
+// repliesShown of them, newest first. It skips seals and replies that cannot be decoded.
 func (s *Sources) releasesOf(ctx context.Context, binding string) ([]answer, error) {
 	var all []answer
 	read := 0
@@ -80,7 +81,7 @@ func recordOf(runtime, request string) string {
 // Fine reports whether the publisher got a final reply without an error.
 func (a answer) Fine() bool { return a.Code == "" && a.Status != events.StatusWaiting }
 
-// Took is the time from the request to the stored answer, 0 if unknown.
+// Took is the time from the publication of the request to the stored answer, 0 if the former is unknown or later.
 func (a answer) Took() time.Duration {
 	if a.Published.IsZero() || a.Published.After(a.Time) {
 		return 0
@@ -99,7 +100,7 @@ func linkTo(kind, name string) string {
 	}
 }
 
-// trouble is an event that this worker could not answer.
+// trouble is an event whose handling by this worker ended without an answer.
 type trouble struct{ done }
 
 // troubles returns the last events that this worker could not answer, at most n, newest first.

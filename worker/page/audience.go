@@ -34,8 +34,8 @@ func (a *audience) enter(who string) *viewing {
 	return mine
 }
 
-// makeRoom takes a place from the viewer with most places, and reports whether it did. It takes none if that
-// viewer would then have fewer places than the viewer who.
+// makeRoom takes a place from the viewer with most places, so that the viewer named by who can have it, and
+// reports whether it did. It takes none if the former would then have fewer places than the latter.
 func (a *audience) makeRoom(who string) bool {
 	has := map[string]int{}
 	for _, p := range a.places {

@@ -24,12 +24,12 @@ type chart struct {
 	Area, Line string // SVG paths
 	First, Now int
 	Peak       int
-	All        int // 0 without an upper bound
+	All        int // the number of accounts as the upper bound; 0 for a chart without one
 	Began      time.Time
 }
 
-// chartsOf draws a pool as two SVG paths per chart. A chart library would need scripts or inline styles,
-// which the page's policy forbids.
+// chartsOf draws how full a pool was, as two SVG paths per chart. It draws no charts while Done is false. A chart
+// library would need scripts or inline styles, which the page's policy forbids.
 func (p *Page) chartsOf(of *pool, s *state, from *Sources) occupancy {
 	o := occupancy{Done: s.Past.Done && of.Known(), Read: s.Past.Read, End: s.Past.End}
 	if from == nil {

@@ -12,8 +12,8 @@ import (
 // poolsOfCircuit is the number of pools that are named for a dependency.
 const poolsOfCircuit = 5
 
-// dependencies has the name of each dependency on the page, and what stops while a circuit of it is open. The
-// dependency that stops most comes first.
+// dependencies has the name of each dependency on the page, and what stops while one of its circuit breakers is
+// open. The dependency whose failure stops most comes first.
 var dependencies = []struct {
 	of          bulkhead.Dependency
 	what, stops string
@@ -24,10 +24,10 @@ var dependencies = []struct {
 	{bulkhead.Shoots, "Shoots in Gardener", "accounts that are left drain, and none is marked dirty; requests go on."},
 }
 
-// circuit is a dependency of which this worker has open circuits.
+// circuit is a dependency of which this worker has open circuit breakers.
 type circuit struct {
 	What  string
-	Pools []string // the first by name; none if all pools share the circuit
+	Pools []string // the first poolsOfCircuit by name; none if all pools share one circuit
 	More  int      // pools that are not named
 	Since time.Time
 	Err   string // the latest failure of the circuit that has been open for longest

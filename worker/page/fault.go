@@ -125,13 +125,13 @@ const watchEvery = 10 * time.Second
 // outages stores since when parts fail. A part that works again is forgotten.
 type outages struct {
 	mu      sync.Mutex
-	since   map[Part]time.Time // by the readings for viewers
-	watched map[Part]time.Time // by the checks, with or without viewers
+	since   map[Part]time.Time // when each part began to fail, as readings for viewers found it
+	watched map[Part]time.Time // likewise, as the checks of Watch found it
 	read    time.Time          // of the last reading
 }
 
-// date sets Since of the faults of a reading. For a part that has failed since before the first viewer came,
-// it is the time at which Watch first saw the failure.
+// date sets Since of the faults of a reading. For a part that also failed in the reading before, Since stays. For
+// another part it is the time at which Watch first saw the failure, or now if Watch has not seen it.
 func (o *outages) date(faults []fault, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -192,7 +192,7 @@ type banner struct {
 
 func (s *state) banner() banner { return banner{s.Faults, s.Circuits} }
 
-// Since is when the oldest fault began.
+// Since is when the oldest fault began. It panics if there are no faults.
 func (b banner) Since() time.Time {
 	return slices.MinFunc(b.Faults, func(x, y fault) int { return x.Since.Compare(y.Since) }).Since
 }

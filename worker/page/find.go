@@ -44,7 +44,7 @@ type hit struct {
 	Exact                    bool
 }
 
-// add adds hits by their name, the exact ones first.
+// add adds the hits of one kind, sorted by name, the exact ones first.
 func (f *found) add(kind string, hits []hit) {
 	slices.SortFunc(hits, func(a, b hit) int {
 		if a.Exact != b.Exact {
@@ -58,7 +58,8 @@ func (f *found) add(kind string, hits []hit) {
 	f.put(kind, hits)
 }
 
-// put adds hits in their order.
+// put adds the hits of one kind in the order that they have. It keeps the first foundOfKind, and counts the
+// others.
 func (f *found) put(kind string, hits []hit) {
 	if len(hits) == 0 {
 		return

@@ -30,7 +30,7 @@ type Options struct {
 	Access access.Rules
 	// Settings returns the current configuration.
 	Settings func() Settings
-	// Recent is fed by the worker.
+	// Recent has the last events of this worker, whose observer calls its OnEvent.
 	Recent *Recent
 	// Version and Instance name the worker. Default to none.
 	Version, Instance string
@@ -145,7 +145,7 @@ type view struct {
 	Parts    map[string]template.HTML
 }
 
-// write renders the whole page.
+// write answers with the whole page and the status, or with status 500 if the page cannot be rendered.
 func (p *Page) write(w http.ResponseWriter, status int, v view) {
 	v.Version, v.Instance = p.opts.Version, p.opts.Instance
 	v.Parts = map[string]template.HTML{}

@@ -21,7 +21,7 @@ const (
 	repliesShown  = 60   // of one runtime, account or tenant
 	repliesRead   = 1000 // of one runtime, or to the releases of one binding
 	repliesAtOnce = 16   // read concurrently
-	clustersShown = 12   // of an account's time with a tenant
+	clustersShown = 12   // of one tenure of an account
 )
 
 // runtimeData is the data of the page of a runtime.
@@ -81,7 +81,7 @@ func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
 	p.write(w, status, view{Title: "Runtime " + d.ID, Body: "runtime", Data: d, Taken: d.Now})
 }
 
-// waitingOf returns the oldest mostWaiting waiting requests at an address.
+// waitingOf returns the waiting requests that match an address, oldest first, and of these the first mostWaiting.
 func waitingOf(ctx context.Context, from *Sources, of events.WaitingAddress) ([]waiter, error) {
 	var all []waiter
 	err := from.Room.Matching(ctx, of, func(r storage.WaitingRequest) error {
@@ -120,7 +120,7 @@ type pastData struct {
 	Done    bool // the ledger was read to its end
 	Read    uint64
 	End     uint64
-	More    int // older replies
+	More    int // the number of older replies, which are not in replies
 	Fault   string
 	Now     time.Time
 	replies []events.Stored // newest first

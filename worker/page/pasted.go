@@ -10,10 +10,11 @@ import (
 
 const (
 	maxPasted = 64 << 10 // bytes of the rules
-	maxRules  = 1000     // that it compiles
+	maxRules  = 1000     // rules, or members of the older lists
 )
 
-// parsePasted parses pasted rules, in every form that [rule.ReadFile] accepts.
+// parsePasted parses pasted rules, in every form that [rule.ReadFile] accepts. It returns an error if there are
+// none, or more than maxRules.
 func parsePasted(text string) (rule.File, error) {
 	file, err := rule.ReadFile([]byte(text))
 	if err != nil && !nothing(text) {

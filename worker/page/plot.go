@@ -23,11 +23,11 @@ const (
 type plots struct {
 	Bars     []bar  // answers in each time slot
 	Rejected []bar  // rejections among them
-	Median   string // points of the line in the plot
-	High     string
+	Median   string // SVG points of the line of the median response time
+	High     string // likewise of the 95 % quantile
 
-	Now, Peak string // answers per second
-	P50, P95  string // quantiles of the last minutes
+	Now, Peak string // answers per second: in the last complete time slot, and in the busiest
+	P50, P95  string // quantiles of the response times of all time slots; "" if unknown
 	Total     int
 }
 
@@ -72,8 +72,8 @@ func barAt(i, n, peak int) bar {
 	}
 }
 
-// line draws a quantile over time. It skips slots without events, and draws a single slot as
-// a dash.
+// line returns the SVG points of a quantile of the response times over time. worst is the time at the top of the
+// plot. It skips slots without known times, and draws a single slot as a dash.
 func line(rates []history.Rate, q float64, worst time.Duration) string {
 	var points []string
 	var dash string
@@ -111,7 +111,7 @@ func short(d time.Duration) string {
 	}
 }
 
-// seconds formats a time that the page updates every second.
+// seconds formats a duration in whole seconds, as the page updates it every second. A negative one becomes 0 s.
 func seconds(d time.Duration) string {
 	if d = max(0, d.Truncate(time.Second)); d < time.Minute {
 		return fmt.Sprintf("%d s", int(d.Seconds()))
@@ -187,12 +187,13 @@ type parentMap struct {
 	Share string // share of the addresses that is used
 }
 
-// mostBlocks limits the rectangles of one strip. Adjacent blocks share a rectangle.
+// mostBlocks limits the rectangles of one strip; further ones are not drawn. Adjacent blocks share a rectangle.
 const mostBlocks = 512
 
 var errOutside = errors.New("the block lies outside its parent range")
 
-// newParentMap draws each block at its position in the parent range.
+// newParentMap draws each block at its position in the parent range. It returns errOutside if a block is not in
+// the range.
 func newParentMap(p Parent) (parentMap, error) {
 	m := parentMap{Name: p.Name, CIDR: p.CIDR.Masked().String()}
 	used := slices.Clone(p.Used)

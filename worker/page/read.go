@@ -102,7 +102,7 @@ func (s *state) readPools(ctx context.Context, from *Sources, settings Settings)
 	return err
 }
 
-// forecast stores how long the accounts of each pool will last.
+// forecast stores how long the free accounts of each pool will last, for the pools that have a forecast.
 func (s *state) forecast(from *Sources) {
 	if from.Exhaustions == nil {
 		return

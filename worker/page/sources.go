@@ -94,13 +94,14 @@ type Sources struct {
 	Circuits func() []observe.Circuit
 	// Checks find out which dependencies fail.
 	Checks []Check
-	// Watched are checks that only Watch runs: of parts whose failures a reading notices by itself.
+	// Watched are checks that only Watch runs. A reading does not need them: it reads from these parts, and so
+	// notices their failures.
 	Watched []Check
 
 	past *history.Follower
 }
 
-// Check is a check of one dependency. Run returns its failure.
+// Check is a check of one dependency. Run returns nil if the dependency works, and otherwise its failure.
 type Check struct {
 	Part Part
 	Run  func(context.Context) error

@@ -69,10 +69,10 @@ func newAccount(name string, b *engine.Binding, rec *account.Record) acct {
 	return a
 }
 
-// Carries is the number of clusters on the account.
+// Carries is the number of clusters on the account; it is unread if the account's state is unknown.
 func (a acct) Carries() figure { return figureOf(a.Standing != account.Unknown, a.Clusters) }
 
-// Percent is how full the account is in percent, 0 without a limit.
+// Percent is how full the account is in percent, at most 100; it is 0 without a limit.
 func (a acct) Percent() int {
 	if a.Limit <= 0 {
 		return 0
@@ -119,10 +119,10 @@ func (p *pool) Accounts() int { return len(p.accounts) }
 // Known reports whether all records of the pool were read.
 func (p *pool) Known() bool { return !p.Unread && p.Status.Built && p.counts[account.Unknown] == 0 }
 
-// Free is how many accounts can be claimed.
+// Free is how many accounts can be claimed; it is unread if the pool is not Known.
 func (p *pool) Free() figure { return figureOf(p.Known(), p.counts[account.Free]) }
 
-// Carries is the number of clusters on all accounts.
+// Carries is the number of clusters on all accounts; it is unread if the pool is not Known.
 func (p *pool) Carries() figure { return figureOf(p.Known(), p.Clusters) }
 
 // Empty reports whether a dedicated pool that is Known has no account that can be claimed.

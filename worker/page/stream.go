@@ -72,7 +72,8 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, build func(*http.R
 	}
 }
 
-// tell sends one update, and reports whether the stream may go on.
+// tell sends one update, and reports whether the stream may go on. It returns false if the viewer's login is no
+// longer valid, if there is nothing to show, or if the update cannot be sent.
 func (p *Page) tell(w http.ResponseWriter, r *http.Request, build func(*http.Request) (view, int), sent map[string]string) bool {
 	if !access.Stands(r) {
 		return false

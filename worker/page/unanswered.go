@@ -21,8 +21,8 @@ const (
 	newestWithin = time.Second
 )
 
-// newest caches the newest messages of a stream whose subjects do not name what a search looks for. All
-// searches share a reading; the pause after a reading is that of cache.
+// newest caches the newest messages of a stream. A search has to read them, since their subjects do not have all
+// the names that it looks for. Searches share a reading. The pause until the next is as long as that of cache.
 type newest struct {
 	mu     sync.Mutex
 	rest   time.Time // when the pause after the last reading ends

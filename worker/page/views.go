@@ -128,7 +128,8 @@ func (p *Page) poolView(r *http.Request) (view, int) {
 	}, http.StatusOK
 }
 
-// zero is 1 for an empty list, whose First is 0: First-1+zero is the index of the first item.
+// zero returns 1 if total is 0, otherwise 0. Since pages.First counts from 1, and is 0 for an empty list,
+// First-1+zero is the index of the first item in both cases.
 func zero(total int) int {
 	if total == 0 {
 		return 1
@@ -147,7 +148,8 @@ func filters(of *pool, current account.State) []filter {
 	return out
 }
 
-// pageOf reads the requested page number, and clamps it to the existing pages.
+// pageOf returns the requested position in a list of total items, size on a page. The page number is clamped to
+// the existing pages; it is 1 if it is missing or no number.
 func pageOf(r *http.Request, total, size int) pages {
 	last := max(1, (total+size-1)/size)
 	number, err := strconv.Atoi(r.URL.Query().Get("page"))

@@ -71,7 +71,8 @@ func (l queue) Figure() figure {
 }
 
 // readWaiting reads the oldest mostWaiting waiting requests, by pool. If there are more, it also reads the
-// first firstOfPool requests of up to mostPools pools whose queue in Redis is longer than what it has found.
+// first firstOfPool requests of up to mostPools pools of which it has found fewer than that, and fewer than wait
+// in Redis.
 func (s *state) readWaiting(ctx context.Context, from *Sources) error {
 	lines := map[string][]waiter{}
 	read := 0
@@ -133,7 +134,7 @@ func (p *pool) line(ctx context.Context, from *Sources, found []waiter, search b
 	return err
 }
 
-// place sorts requests without a position behind the others.
+// place returns the position of a request. For a request without one, it returns a number behind all positions.
 func place(w waiter) int { return cmp.Or(w.Position, longQueue+1) }
 
 // places returns the positions of the runtimes in the pool's queue; nil if it is empty, unread or long.

@@ -18,14 +18,14 @@ import (
 // configuration has that.
 type Allotter struct {
 	Blocks   Allocator
-	Networks Networks
+	Networks func() *network.Config // the present configuration, nil if there is none
 	Late     Passes
 	// Required makes a request wait while there are no rules. By default it is answered without
 	// blocks, and the answer says so.
 	Required bool
 	// Notes is called with each runtime whose blocks change. It may be nil.
 	Notes interface{ Changed(runtime string) }
-	// Follower checks each stored assignment. It may be nil.
+	// Follower checks whether each stored assignment has all rules that match the present Cluster. It may be nil.
 	Follower *Follower
 	Rebuild  account.Rebuilder
 	Observer observe.Observer
@@ -62,7 +62,7 @@ func (a *Allotter) Acquire(ctx context.Context, e events.Event, attempt string) 
 	if a == nil {
 		return Held{}, nil
 	}
-	held := Held{config: a.Networks.Config()}
+	held := Held{config: a.Networks()}
 	held.Missing = held.config == nil
 	if held.Missing && a.Required {
 		held.Full = &engine.Error{
@@ -126,7 +126,7 @@ func (a *Allotter) freed(gone []network.Applied) bool {
 // before this reply.
 func (a *Allotter) Stored(r events.Reply, held Held) {
 	if a != nil && r.Status == events.StatusAssigned {
-		if held.config != a.Networks.Config() {
+		if held.config != a.Networks() {
 			a.Late.Wanted()
 		}
 		a.Follower.answered(r, held.Applied)

@@ -32,7 +32,7 @@ func TestExtendAfterALateAnswer(t *testing.T) {
 		{"waits", before, events.StatusWaiting, 0},
 	} {
 		var asked wanted
-		a := &Allotter{Networks: configFake{now}, Late: &asked}
+		a := &Allotter{Networks: configFake(now), Late: &asked}
 		a.Stored(events.Reply{Status: c.status}, Held{config: c.by})
 		if asked != c.want {
 			t.Errorf("%s: asked %d times, want %d", c.name, asked, c.want)
@@ -65,7 +65,7 @@ func TestNoAllotter(t *testing.T) {
 func TestWithoutRules(t *testing.T) {
 	t.Parallel()
 	event := events.Event{Type: events.TypeProvision, ID: "request", RuntimeID: "rt", Provision: &events.Provision{RuntimeID: "rt"}}
-	a := &Allotter{Networks: configFake{nil}, Blocks: noBlocks{}}
+	a := &Allotter{Networks: configFake(nil), Blocks: noBlocks{}}
 	held, err := a.Acquire(t.Context(), event, "request")
 	if !held.Missing || held.Full != nil || err != nil {
 		t.Errorf("not required: %+v, %v", held, err)
@@ -75,7 +75,7 @@ func TestWithoutRules(t *testing.T) {
 	if !held.Missing || engine.CodeOf(held.Full) != engine.CodeNetworkExhausted || err != nil {
 		t.Errorf("required: %+v, %v", held, err)
 	}
-	a.Networks, a.Blocks = configFake{&network.Config{}}, noBlocks{}
+	a.Networks, a.Blocks = configFake(&network.Config{}), noBlocks{}
 	if held, err = a.Acquire(t.Context(), event, "request"); held.Missing || held.Full != nil || err != nil {
 		t.Errorf("there by now: %+v, %v", held, err)
 	}

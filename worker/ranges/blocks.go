@@ -9,7 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// clusterOf returns the properties that the selectors of network rules use.
+// clusterOf returns the properties that the selectors of network rules use. If the event describes no cluster (c
+// is nil), that is only the name of the Shoot.
 func clusterOf(c *events.Cluster, shoot string) network.Cluster {
 	if c == nil {
 		return network.Cluster{Name: shoot}

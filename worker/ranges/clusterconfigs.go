@@ -22,10 +22,13 @@ import (
 // Kubernetes cluster. It runs in the background, so an outage of that cluster delays no request. Every worker
 // runs it; the writes are idempotent.
 type ClusterConfigs struct {
-	Notes    Notes
-	Ledger   RuntimeLedger
-	Networks Networks
-	Runtimes Runtimes
+	Notes  Notes
+	Ledger interface {
+		// OfRuntime reads every stored reply of a runtime, in the order of the stream.
+		OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
+	}
+	Networks func() *network.Config // the present configuration, nil if there is none
+	Runtime  Runtime
 	Observer observe.Observer
 	Follower *Follower // the Reconciler's; may be nil
 
@@ -106,7 +109,8 @@ func (c *ClusterConfigs) next(ctx context.Context) bool {
 }
 
 // bring writes the blocks that the ledger has for a runtime into its ClusterConfigs, or removes these if the
-// runtime is gone.
+// runtime is gone by the ledger, or by Redis if the ledger has no assignment of it. It changes nothing if no rule
+// matches the cluster now.
 func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Noted, error) {
 	read := newAnswers()
 	err := c.Ledger.OfRuntime(ctx, runtime, func(stored events.Stored) error {
@@ -123,7 +127,7 @@ func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Not
 		return c.remove(ctx, n)
 	case len(answers) > 0:
 		n, noted := noteOf(runtime, answers)
-		config := c.Networks.Config()
+		config := c.Networks()
 		if !noted || config == nil || len(config.Match(c.Follower.standing(inForce(answers).Cluster, ""))) == 0 {
 			return observe.Noted{}, nil // leave the ClusterConfigs of a cluster that no rule matches unchanged
 		}
@@ -139,7 +143,8 @@ func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Not
 
 // write writes a note, and removes it again if the runtime is gone by then: its departure may have removed
 // the earlier notes just before. If a ClusterConfig belongs to another runtime that is gone, write removes
-// that runtime's note and starts over.
+// that runtime's note and returns engine.ErrConflict: the next attempt writes the ClusterConfig, unless a finalizer
+// still holds the old one.
 func (c *ClusterConfigs) write(ctx context.Context, n network.Note) (observe.Noted, error) {
 	noted, err := c.Notes.Write(ctx, n)
 	if err != nil {
@@ -152,7 +157,7 @@ func (c *ClusterConfigs) write(ctx context.Context, n network.Note) (observe.Not
 	if departed {
 		return c.remove(ctx, n)
 	}
-	info := observe.Noted{Written: noted.Changed}
+	info, removed := observe.Noted{Written: noted.Changed}, false
 	for _, taken := range noted.Taken {
 		if taken.By == "" {
 			info.Taken = append(info.Taken, taken)
@@ -169,7 +174,10 @@ func (c *ClusterConfigs) write(ctx context.Context, n network.Note) (observe.Not
 		if _, err := c.Notes.Remove(ctx, network.Note{Runtime: taken.By, Cluster: n.Cluster, Applied: n.Applied}); err != nil {
 			return info, err
 		}
-		return c.write(ctx, n)
+		removed = true
+	}
+	if removed {
+		return info, engine.ErrConflict
 	}
 	return info, nil
 }
@@ -180,7 +188,7 @@ func (c *ClusterConfigs) remove(ctx context.Context, n network.Note) (observe.No
 }
 
 func (c *ClusterConfigs) departed(ctx context.Context, runtime string) (bool, error) {
-	place, rt, err := c.Runtimes.Runtime(ctx, runtime)
+	place, rt, err := c.Runtime(ctx, runtime)
 	return place.Gone || rt.State == account.RuntimeGone, err
 }
 

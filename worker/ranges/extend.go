@@ -16,11 +16,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Runtimes looks up runtimes: package counters.
-type Runtimes interface {
-	// Runtime returns a runtime's place and record, both zero for an unknown one.
-	Runtime(ctx context.Context, id string) (account.Place, account.Runtime, error)
-}
+// Runtime looks up a runtime: package counters. It returns its place and record, both zero for an unknown one.
+type Runtime func(ctx context.Context, id string) (account.Place, account.Runtime, error)
 
 // Reconciler serves clusters that a network rule matches only after they were answered: because the rule, its
 // selector or the labels of the Cluster have changed. Each gets an extra reply, besides the answer to its
@@ -28,9 +25,9 @@ type Runtimes interface {
 // id stands.
 type Reconciler struct {
 	Ranges   Allocator
-	Networks Networks
+	Networks func() *network.Config // the present configuration, nil if there is none
 	Ledger   Ledger
-	Runtimes Runtimes
+	Runtime  Runtime
 	Rebuild  account.Rebuilder
 	Subjects events.Subjects
 	Observer observe.Observer
@@ -47,8 +44,9 @@ type Reconciler struct {
 }
 
 // extend takes blocks for the matching rules that no answer of a runtime has, and publishes an extra reply
-// with them. While the runtime exists, extend keeps the blocks even if this reply is not stored: all workers
-// use the same id, and one of them may be about to publish a reply with these blocks. Blocks that another
+// with them. If there are no such rules, or none finds room, it publishes nothing. If the runtime is no longer
+// assigned, it returns the blocks (withdraw). Otherwise it keeps them even if this reply is not stored: all
+// workers use the same id, and one of them may be about to publish a reply with these blocks. Blocks that another
 // worker's reply does not name are in the next extra reply.
 func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime string, answers []events.Reply) error {
 	last := inForce(answers)
@@ -72,7 +70,7 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 		}
 		held, err := x.acquire(ctx, runtime, place.request, rules)
 		if err != nil || answered(held, answers) {
-			return err // answered: the pass has found no room for the missing rules
+			return err // without an error: no missing rule has found room
 		}
 		_, rt, err := x.runtime(ctx, runtime)
 		if err != nil {
@@ -96,8 +94,8 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 	}
 }
 
-// begun is an extra reply that a sealed reply has announced in the ledger. A rebuild seals it anew, so that
-// it can no longer be stored, as with answers to events.
+// begun is an extra reply that a sealed reply has announced in the ledger. A rebuild stores one more sealed reply
+// under its id, so that a worker that has read the earlier one can no longer store the extra reply.
 type begun struct {
 	request  string
 	subject  string
@@ -187,7 +185,7 @@ func (x *Reconciler) giveBack(ctx context.Context, runtime, request string) erro
 // runtime looks up a runtime. If its bucket or pool is not built, runtime requests a rebuild: for a pool
 // without bindings nothing else does.
 func (x *Reconciler) runtime(ctx context.Context, id string) (account.Place, account.Runtime, error) {
-	place, rt, err := x.Runtimes.Runtime(ctx, id)
+	place, rt, err := x.Runtime(ctx, id)
 	return place, rt, account.AskForRebuild(err, x.Rebuild, place.Pool)
 }
 

@@ -102,9 +102,9 @@ func (l lodgingsFake) Runtime(_ context.Context, id string) (account.Place, acco
 }
 
 // configFake is a configuration that does not change.
-type configFake struct{ config *network.Config }
-
-func (c configFake) Config() *network.Config { return c.config }
+func configFake(config *network.Config) func() *network.Config {
+	return func() *network.Config { return config }
+}
 
 // extending is a ledger with answered runtimes without blocks, and ranges to serve them.
 type extending struct {
@@ -153,7 +153,7 @@ func (x *extending) worker(rules ...string) *Reconciler {
 		config.Rules = append(config.Rules, network.Rule{ID: id, Injections: []network.Injection{in}})
 	}
 	return &Reconciler{
-		Ranges: x.space, Networks: configFake{config}, Ledger: x.archive, Runtimes: x.gone,
+		Ranges: x.space, Networks: configFake(config), Ledger: x.archive, Runtime: x.gone.Runtime,
 		Rebuild: &rebuilds{}, Subjects: x.subjects,
 		Observer: observe.Observer{OnExtended: func(_ context.Context, i observe.Extended) {
 			x.space.mu.Lock()
@@ -227,7 +227,7 @@ func TestExtendBesideARequestOfSuchAnID(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := x.worker("a")
-	if _, err := x.space.Acquire(t.Context(), "rt-new", "my-net1", w.Networks.Config().Rules); err != nil {
+	if _, err := x.space.Acquire(t.Context(), "rt-new", "my-net1", w.Networks().Rules); err != nil {
 		t.Fatal(err)
 	}
 	x.pass(w)
@@ -272,7 +272,7 @@ func TestExtendWithoutRoom(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t, "rt")
 	w := x.worker("a", "large", "b")
-	w.Networks.Config().Rules[1].Injections[0].Size = 24
+	w.Networks().Rules[1].Injections[0].Size = 24
 	x.pass(w)
 	x.want("rt", map[string]string{"req-rt-net1": "a b"})
 	var told []string

@@ -30,7 +30,7 @@ func TestExtendOfOneThatGoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if held, err := one.acquire(t.Context(), "rt", b.request, one.Networks.Config().Rules); len(held) != 1 || err != nil {
+	if held, err := one.acquire(t.Context(), "rt", b.request, one.Networks().Rules); len(held) != 1 || err != nil {
 		t.Fatal(held, err)
 	}
 	if _, err := x.archive.Publish(t.Context(), x.subjects.Reply("rt", "bye"), ended, 0); err != nil {
@@ -46,7 +46,7 @@ func TestExtendOfOneThatGoes(t *testing.T) {
 func (x *extending) serve(e *Reconciler, runtime string) {
 	x.t.Helper()
 	answers := []events.Reply{x.archive.stored[x.subjects.Reply(runtime, "req-"+runtime)].Reply}
-	if err := e.extend(x.t.Context(), e.Networks.Config(), runtime, answers); err != nil {
+	if err := e.extend(x.t.Context(), e.Networks(), runtime, answers); err != nil {
 		x.t.Error(err)
 	}
 }
@@ -112,7 +112,7 @@ func TestExtendAsksForThePool(t *testing.T) {
 	t.Parallel()
 	x, asked := newExtending(t, "rt"), rebuilds{}
 	e := x.worker("a")
-	e.Runtimes, e.Rebuild = lostPool{}, &asked
+	e.Runtime, e.Rebuild = lostPool{}.Runtime, &asked
 	if err := e.Pass(t.Context()); !errors.Is(err, account.ErrNotBuilt) || !slices.Contains(asked, "aws") {
 		t.Errorf("asked for %q, error %v", asked, err)
 	}

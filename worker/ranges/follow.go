@@ -9,20 +9,15 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// Clusters looks up the present Cluster resources: package gardener.
-type Clusters interface {
-	// Now returns the present state of a Cluster, and whether it exists.
-	Now(id network.Identity) (network.Cluster, bool)
-}
-
 // followAfter is how long changes of Clusters are collected before a pass serves them.
 const followAfter = 2 * time.Second
 
 // Follower provides the properties that selectors use after a cluster was answered: those of its present
 // Cluster resource, or those of its event if there is none. A nil Follower uses the event's.
 type Follower struct {
-	Clusters Clusters
-	Networks Networks
+	// Now returns the present Cluster resource, and whether it exists: package gardener.
+	Now      func(id network.Identity) (network.Cluster, bool)
+	Networks func() *network.Config // the present configuration, nil if there is none
 	// Wanted requests a pass over all clusters.
 	Wanted func()
 
@@ -35,7 +30,7 @@ func (f *Follower) standing(c *events.Cluster, shoot string) network.Cluster {
 	if f == nil || c == nil || said.Name == "" || said.Namespace == "" {
 		return said
 	}
-	if now, there := f.Clusters.Now(network.Identity{Name: said.Name, Namespace: said.Namespace}); there {
+	if now, there := f.Now(network.Identity{Name: said.Name, Namespace: said.Namespace}); there {
 		return now
 	}
 	return said
@@ -44,7 +39,7 @@ func (f *Follower) standing(c *events.Cluster, shoot string) network.Cluster {
 // Changed requests a pass if any rule matches the Cluster now and did not match it before. before is nil for
 // a new Cluster. Changed does not block.
 func (f *Follower) Changed(before, now *network.Cluster) {
-	config := f.Networks.Config()
+	config := f.Networks()
 	if config == nil {
 		return // the first configuration causes a pass, which reads the present Clusters
 	}
@@ -63,7 +58,7 @@ func (f *Follower) answered(r events.Reply, held []network.Applied) {
 	if f == nil || r.Cluster == nil {
 		return
 	}
-	config := f.Networks.Config()
+	config := f.Networks()
 	if config == nil {
 		return
 	}

@@ -58,8 +58,8 @@ func TestFollowedClusterIsServed(t *testing.T) {
 	}
 	there := clustersFake{"one": serving("one", "b"), "three": serving("three", "b")}
 	worker := x.worker()
-	worker.Networks = configFake{purposed("a", "b", "c")}
-	worker.Follower = &Follower{Clusters: there, Networks: worker.Networks}
+	worker.Networks = configFake(purposed("a", "b", "c"))
+	worker.Follower = &Follower{Now: there.Now, Networks: worker.Networks}
 	x.pass(worker)
 	x.want("one", map[string]string{"req-one-net1": "b"})
 	x.want("two", map[string]string{"req-two-net1": "a"})
@@ -79,7 +79,7 @@ func TestFollowerAsksForAPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		there := clustersFake{"one": serving("one", "a", "b")}
-		f := &Follower{Clusters: there, Networks: configFake{purposed("a", "b")}, Wanted: func() { asked.Add(1) }}
+		f := &Follower{Now: there.Now, Networks: configFake(purposed("a", "b")), Wanted: func() { asked.Add(1) }}
 		cluster := func(purposes ...string) *network.Cluster { c := serving("one", purposes...); return &c }
 		answer := events.Reply{Cluster: &events.Cluster{Name: "one", Namespace: "n", Purposes: []string{"a"}}}
 		held := func(rules ...string) (applied []network.Applied) {
@@ -120,7 +120,7 @@ func TestFollowerAsksForAPass(t *testing.T) {
 			t.Errorf("asked %v, want %v", got, want)
 		}
 		asked.Store(0)
-		f.Networks = configFake{nil}
+		f.Networks = configFake(nil)
 		f.Changed(nil, cluster("a"))
 		f.answered(answer, nil)
 		time.Sleep(followAfter)

@@ -47,7 +47,7 @@ func (x *Reconciler) Wanted() {
 func (x *Reconciler) Run(ctx context.Context) {
 	x.init()
 	refresh := func() time.Duration {
-		config := x.Networks.Config()
+		config := x.Networks()
 		if config == nil {
 			return 0
 		}
@@ -65,7 +65,7 @@ func (x *Reconciler) Run(ctx context.Context) {
 // Pass compares Redis and the ClusterConfigs with the ledger, and extends every cluster that does not have
 // all rules that match it now. It does nothing if there is no configuration.
 func (x *Reconciler) Pass(ctx context.Context) error {
-	config := x.Networks.Config()
+	config := x.Networks()
 	if config == nil {
 		return nil
 	}

@@ -21,9 +21,6 @@ type Allocator interface {
 	Release(ctx context.Context, cluster string) ([]network.Applied, error)
 }
 
-// Networks provides the present network configuration; nil if there is none.
-type Networks interface{ Config() *network.Config }
-
 // Notes records the network blocks of clusters as ClusterConfigs, where the Cluster resources live: package
 // gardener. A worker writes nothing else there. Errors: engine.ErrConflict (another writer was faster),
 // engine.ErrUnknownResult (the write may have happened), engine.ErrUnavailable (retry later),
@@ -36,12 +33,6 @@ type Notes interface {
 	Remove(ctx context.Context, n network.Note) (int, error)
 	// All reads all records, also those of other allocators.
 	All(ctx context.Context) (network.Notes, error)
-}
-
-// RuntimeLedger is the ledger of one runtime: package storage.
-type RuntimeLedger interface {
-	// OfRuntime reads every stored reply of a runtime, in the order of the stream.
-	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
 }
 
 // Ledger is the ledger of all runtimes: package storage.

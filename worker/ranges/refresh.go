@@ -31,15 +31,17 @@ type Keeper interface {
 // Gathered is the state of the network blocks as ledger and ClusterConfigs have it.
 type Gathered struct {
 	read    *Answers
-	live    map[string][]events.Reply // by runtime
+	live    map[string][]events.Reply // answers of the assigned runtimes, by runtime
 	gone    map[string]bool
 	notes   *network.Notes // nil if there are no ClusterConfigs, or they could not be read
 	Records []network.Record
 	Foreign []netip.Prefix // blocks of other allocators, sorted
 }
 
-// Gather combines ledger and notes. The caller has read the notes before the ledger. So if the ledger does not
-// know the runtime of a note, the ledger was lost or purged since, and the blocks of the note may be in use.
+// Gather combines ledger and notes. The caller must have read the notes before the ledger. So if the ledger does
+// not know the runtime of a note, the ledger was lost or purged since, and the blocks of the note may be in use:
+// they become Records too. notes is nil if there are none. The error is that of a reply whose blocks cannot be
+// parsed.
 func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
 	g := &Gathered{read: read, notes: notes}
 	g.live, g.gone = read.live()

@@ -134,7 +134,7 @@ func (r *Rebuilder) token() string {
 
 // doubted records since when the epochs in force seem to be on another server of Redis.
 type doubted struct {
-	sequence uint64 // of the record
+	sequence uint64 // of the record at that time
 	since    time.Time
 	pause    time.Duration
 }
@@ -193,12 +193,12 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 		}
 		for _, place := range places {
 			if now.Epochs[place] != token {
-				return fmt.Errorf("%w: %w", ErrElsewhere, err) // if our record is stored later, no server has its epoch
+				return fmt.Errorf("%w: %w", ErrElsewhere, err) // if our record is stored later, it names an epoch that no server has
 			}
 		}
 		sequence = now.Sequence
 	}
-	r.doubts.sequence = sequence // this change of the record is our own
+	r.doubts.sequence = sequence // this worker itself has changed the record: that is no reason for a new pause
 	if !slices.ContainsFunc(places, named) {
 		return nil // no earlier epoch was in force, so an old leader cannot show one
 	}

@@ -50,7 +50,7 @@ func fenced(t *testing.T) (newRebuilder func(redis Builder) *Rebuilder, record *
 	record = &kept{Ledger: ledger, broker: broker, replicas: 1, write: func(write func() (uint64, error)) (uint64, error) { return write() }}
 	return func(redis Builder) *Rebuilder {
 		r := &Rebuilder{
-			Builder: redis, Inventory: emptyInventory{}, Ledger: ledger, Room: storage.NewWaitingRoomOn(broker, subjects), Subjects: subjects, Record: record,
+			Builder: redis, Inventory: emptyInventory{}, Ledger: ledger, Waiting: storage.NewWaitingRoomOn(broker, subjects).Addresses, Subjects: subjects, Record: record,
 		}
 		r.Wanted("aws")
 		return r

@@ -121,7 +121,7 @@ func TestFailedRangesAreNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		newRebuilder, _ := fenced(t)
 		r := newRebuilder(servers{memory.NewCounters()})
-		r.Ranges, r.Networks = movingRanges{memory.NewRanges(), map[string]bool{"install": true}}, always{}
+		r.Ranges, r.Networks = movingRanges{memory.NewRanges(), map[string]bool{"install": true}}, always(nil)
 		if err := r.attempt(t.Context()); !errors.Is(err, errMoves) {
 			t.Fatalf("the attempt ends with %v", err)
 		}

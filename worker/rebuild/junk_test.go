@@ -42,7 +42,7 @@ func TestRebuildPassesOverJunk(t *testing.T) {
 	if _, err := ledger.Publish(t.Context(), subjects.Reply("rt-1", "1"), events.Reply{RequestID: "1", RuntimeID: "rt-1", Status: events.StatusReleased}, 0); err != nil {
 		t.Fatal(err)
 	}
-	r := &Rebuilder{Ledger: ledger, Room: room, Subjects: subjects}
+	r := &Rebuilder{Ledger: ledger, Waiting: room.Addresses, Subjects: subjects}
 	var info observe.Rebuild
 	if err := r.seal(t.Context(), &info); err != nil || info.Sealed != 1 || info.Foreign != 2 {
 		t.Errorf("%+v, %v; want one sealed, two foreign", info, err)

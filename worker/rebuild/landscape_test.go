@@ -11,7 +11,6 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/worker/observe"
-	"github.com/hap-worker/hap-worker/worker/ranges"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 )
 
@@ -63,7 +62,7 @@ func TestRebuildOfAnotherLandscape(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]*rebuild.Rebuilder{
 		"pools":          {Builder: lost{t: t}},
-		"network ranges": {Builder: whole{}, Ranges: lostRanges{t: t}, Networks: noNetworks{}},
+		"network ranges": {Builder: whole{}, Ranges: lostRanges{t: t}, Networks: func() *network.Config { return nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,8 +98,3 @@ func TestRebuildWaitsForTheLandscape(t *testing.T) {
 		}
 	})
 }
-
-// noNetworks is a configuration without network ranges.
-type noNetworks struct{ ranges.Networks }
-
-func (noNetworks) Config() *network.Config { return nil }

@@ -83,7 +83,7 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 	if !installed {
 		return ErrElsewhere
 	}
-	if config := r.Networks.Config(); config != nil {
+	if config := r.Networks(); config != nil {
 		// The configuration may have changed since gatherRanges.
 		if err := r.Ranges.SetParents(ctx, config.Parents); err != nil {
 			return err
@@ -109,7 +109,7 @@ func (r *Rebuilder) gatherRanges(ctx context.Context) (network.State, error) {
 		return network.State{}, err
 	}
 	var state network.State
-	if config := r.Networks.Config(); config != nil {
+	if config := r.Networks(); config != nil {
 		state.Parents = config.Parents
 	}
 	g, err := ranges.Gather(read, notes)

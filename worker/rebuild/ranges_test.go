@@ -49,9 +49,9 @@ func (assigned) Runtime(context.Context, string) (account.Place, account.Runtime
 }
 
 // always is a configuration that does not change.
-type always struct{ config *network.Config }
-
-func (a always) Config() *network.Config { return a.config }
+func always(config *network.Config) func() *network.Config {
+	return func() *network.Config { return config }
+}
 
 // A rebuild seals an extra reply that was announced before the loss: another cluster may have its blocks by then.
 func TestExtraReplyBegunBeforeALoss(t *testing.T) {
@@ -78,7 +78,7 @@ func TestExtraReplyBegunBeforeALoss(t *testing.T) {
 	}
 	space := network.NewSpace()
 	space.SetParents(config.Parents)
-	gathers := &Rebuilder{Ledger: ledger, Networks: always{config}}
+	gathers := &Rebuilder{Ledger: ledger, Networks: always(config)}
 	lost := false
 	late := &interrupted{Ledger: ledger, before: func() {
 		if lost {
@@ -94,7 +94,7 @@ func TestExtraReplyBegunBeforeALoss(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	serves := &ranges.Reconciler{Ranges: inSpace{space}, Networks: always{config}, Ledger: late, Runtimes: assigned{}, Rebuild: gathers, Subjects: subjects}
+	serves := &ranges.Reconciler{Ranges: inSpace{space}, Networks: always(config), Ledger: late, Runtime: assigned{}.Runtime, Rebuild: gathers, Subjects: subjects}
 	if err := serves.Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/clock"
@@ -62,12 +63,9 @@ type Ledger interface {
 	Unsettled(ctx context.Context, f func(e events.Event, sequence uint64, fault error) error) error
 }
 
-// Room is the waiting room as a rebuild uses it: package storage.
-type Room interface {
-	// Addresses visits the addresses in the subjects of a runtime's waiting requests, or of all
-	// if runtimeID is "". foreign is set if the message cannot be read.
-	Addresses(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error
-}
+// Waiting visits the addresses in the subjects of a runtime's waiting requests, or of all if runtimeID is "".
+// foreign is set if the message cannot be read. Package storage implements it.
+type Waiting func(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error
 
 // Rebuilder rebuilds the pools, buckets and network ranges that Redis has lost (rule 13). Every worker runs
 // one; the token in Redis makes sure that only one of them installs a place.
@@ -75,15 +73,15 @@ type Rebuilder struct {
 	Builder   Builder
 	Inventory Inventory
 	Ledger    Ledger
-	Room      Room
+	Waiting   Waiting
 	// Record has the epochs in force (rule 15). Without one, there must be only one server of
 	// Redis that can serve.
 	Record Record
 	// Reconnect makes the client of Redis look for the master again. It may be nil.
 	Reconnect func()
-	Ranges    RangeBuilder    // nil without network ranges
-	Networks  ranges.Networks // set with Ranges
-	Notes     ranges.Notes    // nil without ClusterConfigs
+	Ranges    RangeBuilder           // nil without network ranges
+	Networks  func() *network.Config // set with Ranges; nil if there is no configuration
+	Notes     ranges.Notes           // nil without ClusterConfigs
 	Subjects  events.Subjects
 	Observer  observe.Observer
 	Now       func() time.Time
@@ -97,11 +95,11 @@ type Rebuilder struct {
 	once   sync.Once
 	signal chan struct{}
 	turn   chan struct{} // semaphore: one attempt at a time
-	doubts doubted       // belongs to the attempt that has turn, like failed and paced
+	doubts doubted       // only the attempt that holds turn uses doubts, failed and paced
 	failed givenUp
 	mu     sync.Mutex
 	asked  map[string]bool // pools that requests asked for, until they are built; mu protects it
-	paced  time.Time       // before this, no rebuild for pools that only requests ask for
+	paced  time.Time       // until then no rebuild begins for pools that only requests asked for
 }
 
 // ErrElsewhere means that another worker is rebuilding, or that the client may have reached a server of Redis
@@ -178,7 +176,8 @@ func (r *Rebuilder) attempt(ctx context.Context) error {
 	return err
 }
 
-// rebuild makes one attempt to rebuild the pools and buckets that are not built or not in force (rule 13).
+// rebuild makes one attempt to rebuild the pools and buckets that are not built or not in force (rule 13). It
+// returns ErrElsewhere if another worker's token keeps it from one of them, and errPaced if it may not begin yet.
 func (r *Rebuilder) rebuild(ctx context.Context) (info observe.Rebuild, err error) {
 	missing, err := r.missing(ctx)
 	if err != nil || len(missing.places) == 0 {
@@ -195,7 +194,7 @@ func (r *Rebuilder) rebuild(ctx context.Context) (info observe.Rebuild, err erro
 		return info, err
 	}
 	if missing.record.Unreadable != nil {
-		info.Foreign++ // enforce replaces it
+		info.Foreign++ // the unreadable record, which enforce replaces
 	}
 	// (a) Write a new token before anything is read.
 	token := r.token()

@@ -37,7 +37,7 @@ func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
 	if err == nil {
 		// Take the id from the subject: a worker of a newer version may be deciding a request that
 		// this version cannot read.
-		err = r.Room.Addresses(within, "", func(a events.WaitingAddress, foreign *events.Foreign) error {
+		err = r.Waiting(within, "", func(a events.WaitingAddress, foreign *events.Foreign) error {
 			if foreign != nil {
 				info.Foreign++
 			}

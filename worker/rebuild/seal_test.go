@@ -67,7 +67,7 @@ func sealAll(t *testing.T, fails string) (info observe.Rebuild, took time.Durati
 		}
 	}
 	begin := time.Now()
-	r := &Rebuilder{Ledger: slowLedger{ledger, fails}, Room: storage.NewWaitingRoomOn(broker, subjects), Subjects: subjects}
+	r := &Rebuilder{Ledger: slowLedger{ledger, fails}, Waiting: storage.NewWaitingRoomOn(broker, subjects).Addresses, Subjects: subjects}
 	err = r.seal(t.Context(), &info)
 	took = time.Since(begin)
 	if each := ledger.Each(t.Context(), func(s events.Stored) error {

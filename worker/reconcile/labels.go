@@ -1,4 +1,5 @@
-// Package reconcile follows the labels that others write on bindings.
+// Package reconcile updates Redis from the labels that others write on bindings, and marks accounts dirty that
+// their last deprovision could not mark.
 package reconcile
 
 import (
@@ -46,8 +47,8 @@ type Cache interface {
 
 // Marker acts on label changes: package worker.
 type Marker interface {
-	// WakeTenant has the first waiting requests of a pool tried again, and the tenant's requests
-	// for it; "" names no tenant.
+	// WakeTenant has each tenant's first waiting request for a pool tried again, and the other requests of
+	// this tenant for it; "" names no tenant.
 	WakeTenant(pool, tenant string)
 	// SharedPools sets the names of all shared pools. An account on which one of them counts
 	// runtimes is not claimed, whatever its labels say.
@@ -188,8 +189,9 @@ func (s *Labels) observe(ctx context.Context, pool string, l account.Label) erro
 	return s.doubt(ctx, pool, l, seen.Record)
 }
 
-// ask reads the label from Gardener after the record, and follows that. The label in the cache is older than
-// the record's claim: either the claim has not written its label, or the cache is out of date.
+// ask is called if the label in the cache is older than the claim in the record: either the claim has not written
+// its label, or the cache is out of date. ask reads the label from Gardener, after the record was read, and passes
+// that to the script. It does nothing if the binding is deleted or in another pool.
 func (s *Labels) ask(ctx context.Context, pool, binding string, generation int64) error {
 	b, err := s.Bindings.Get(ctx, binding)
 	switch {
@@ -201,9 +203,10 @@ func (s *Labels) ask(ctx context.Context, pool, binding string, generation int64
 	return s.observe(ctx, pool, account.LabelOf(b, generation))
 }
 
-// doubt handles an account that its tenant seems to have lost although runtimes are on it. The runtimes stay.
-// The claim becomes unconfirmed, so the tenant's next request verifies the label first, and gets another
-// account if the label is not the tenant's.
+// doubt handles an account with runtimes whose label, as it was read, names another tenant, names none, or is
+// dirty. It does nothing if the claim is unconfirmed, or if Gardener now shows the tenant's clean label in this
+// pool. Otherwise the claim becomes unconfirmed, and the runtimes stay: the tenant's next request verifies the
+// label first, and gets another account if the label is not the tenant's.
 func (s *Labels) doubt(ctx context.Context, pool string, l account.Label, rec account.Record) error {
 	if !rec.Confirmed || rec.Count == 0 || rec.Tenant == "" || (l.Tenant == rec.Tenant && !l.Dirty) {
 		return nil

@@ -131,8 +131,9 @@ type wait struct {
 }
 
 // markVacant marks the bindings to which no Shoot refers. It lists the Shoots once and skips the bindings in
-// use; MarkDirty checks the others again. If no binding is due, it does nothing. Bindings whose marking
-// failed come last, the latest failure last, so that they do not delay the others.
+// use; MarkDirty checks the others again. It does nothing if every binding has to wait for its next look at the
+// Shoots (wait.again). Bindings whose marking failed come last, the latest failure last, so that they do not
+// delay the others.
 func (s *Labels) markVacant(ctx context.Context, empty map[string]vacant) error {
 	now := s.Now()
 	s.mu.Lock()
@@ -223,7 +224,7 @@ func contradicts(b engine.Binding, r account.Record) bool {
 }
 
 // mark marks an account dirty that the deprovision could not mark (rule 8), in the same steps. If a Shoot
-// refers to it by now, it keeps draining.
+// refers to the account by now, its label stays as it is, and a later sweep tries again.
 func (s *Labels) mark(ctx context.Context, pool, binding string, r account.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Budget)
 	defer cancel()

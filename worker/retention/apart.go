@@ -10,17 +10,29 @@ import (
 )
 
 // apart are final replies without an account: to releases and resolves, and rejections without a sequence. No
-// rebuild needs them, so each is deleted separately, even while its runtime exists.
-type apart []storage.Fact
+// rebuild needs them, so each is deleted separately, even while its runtime exists. It collects the first ones of
+// the ledger behind a position, up to limit.
+type apart struct {
+	limit int
+	after uint64 // position of the last one that an earlier pass examined
+	all   []storage.Fact
+	more  bool // some were left out
+}
 
 func (a *apart) add(f storage.Fact) {
-	if f.Foreign == nil && f.Status.Final() && f.Status != events.StatusAssigned && f.Sequence == 0 && f.Answer().State == "" {
-		*a = append(*a, f)
+	state := f.Answer().State
+	switch {
+	case f.Foreign != nil || !f.Status.Final() || f.Status == events.StatusAssigned || f.Sequence != 0 || f.Position <= a.after:
+	case state != "" && state != account.RuntimeRefused: // its runtime is gone: a candidate
+	case len(a.all) == a.limit:
+		a.more = true
+	default:
+		a.all = append(a.all, f)
 	}
 }
 
 // removeApart deletes the replies that nothing needs (see heldFor), unless an event as old is not settled.
-func (r *Purger) removeApart(ctx context.Context, replies apart, info *observe.Retention) error {
+func (r *Purger) removeApart(ctx context.Context, replies []storage.Fact, info *observe.Retention) error {
 	if len(replies) == 0 {
 		return nil
 	}

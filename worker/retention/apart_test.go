@@ -51,6 +51,41 @@ func TestRepliesApart(t *testing.T) {
 	})
 }
 
+// TestRepliesApartLimit: more replies than a pass takes are deleted by further passes, also behind replies that
+// have to stay.
+func TestRepliesApartLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newRetained(t)
+		x.r.Limit = 2
+		ago := x.now.Add(-kept - time.Hour)
+		for _, runtime := range []string{"rt-1", "rt-2"} {
+			if _, err := x.tombs.Locate(t.Context(), runtime, "aws"); err != nil {
+				t.Fatal(err)
+			}
+			x.assign(runtime, "aws")
+			x.ledger.put(ago, rejected(runtime, "x-"+runtime)) // differs from Redis
+		}
+		for _, request := range []string{"q-1", "q-2", "q-3"} {
+			x.ledger.put(ago, events.Reply{RequestID: request, RuntimeID: "rt-1", Status: events.StatusResolved})
+		}
+		full := rejected("never", "p-1")
+		full.Error.Code = engine.CodeNetworkExhausted
+		x.ledger.put(ago, full)
+		x.r.Once(t.Context())
+		var left []string
+		for _, s := range x.ledger.stored {
+			left = append(left, s.Reply.RequestID)
+		}
+		if want := []string{"x-rt-1", "x-rt-2"}; !slices.Equal(left, want) {
+			t.Errorf("left are %v, want %v", left, want)
+		}
+		if len(x.passes) != 3 {
+			t.Errorf("%d passes: %v", len(x.passes), x.passes)
+		}
+	})
+}
+
 // TestRepliesApartAreKept: each of these reasons keeps a rejection.
 func TestRepliesApartAreKept(t *testing.T) {
 	t.Parallel()

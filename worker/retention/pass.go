@@ -16,7 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// candidate is a runtime that is gone by one of its replies.
+// candidate is a runtime of which an old reply says that it is gone. A later reply may say otherwise.
 type candidate struct {
 	since   time.Time // when that reply was stored
 	runtime string
@@ -55,10 +55,17 @@ type around struct {
 	noted   map[string]bool // runtimes that a ClusterConfig or a Cluster names
 }
 
+// reached is how far earlier passes of Once have come: the last candidate and the position of the last reply
+// without an account that they examined.
+type reached struct {
+	candidate candidate
+	apart     uint64
+}
+
 // pass forgets up to Limit of the candidates that follow after, oldest first. It also removes tombstones of
-// runtimes without any reply, and replies without an account (see apart). It returns the last candidate that
-// it took, and whether there are more.
-func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retention) (candidate, bool, error) {
+// runtimes without any reply, and up to Limit of the replies without an account that follow (see apart). It
+// returns how far it came, and whether there are more.
+func (r *Purger) pass(ctx context.Context, after reached, info *observe.Retention) (reached, bool, error) {
 	// Read Redis, then the backlog, then the ledger. If a release is decided and its reply is not
 	// published, its event is in the backlog.
 	orphans, err := r.tombstones(ctx)
@@ -69,15 +76,15 @@ func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retent
 	if err != nil {
 		return after, false, err
 	}
-	found, alone := oldest{limit: r.Limit}, apart{}
+	found, alone := oldest{limit: r.Limit}, apart{limit: r.Limit, after: after.apart}
 	cutoff := r.Now().Add(-r.Keep)
 	err = r.Ledger.FactsAfter(ctx, 0, func(f storage.Fact) error {
-		if f.Time.Before(cutoff) && len(alone) < r.Limit {
+		if f.Time.Before(cutoff) {
 			alone.add(f)
 		}
 		delete(orphans, f.RuntimeID)
 		c := candidate{since: f.Time, runtime: f.RuntimeID}
-		if f.Answer().State == account.RuntimeGone && f.Time.Before(cutoff) && c.compare(after) > 0 {
+		if f.Answer().State == account.RuntimeGone && f.Time.Before(cutoff) && c.compare(after.candidate) > 0 {
 			found.add(c)
 		}
 		return nil
@@ -86,11 +93,14 @@ func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retent
 		return after, false, fmt.Errorf("read the ledger: %w", err)
 	}
 	found.cut()
-	if err := r.removeApart(ctx, alone, info); err != nil {
+	if err := r.removeApart(ctx, alone.all, info); err != nil {
 		return after, false, err
 	}
+	if n := len(alone.all); n > 0 {
+		after.apart = alone.all[n-1].Position
+	}
 	if len(found.all)+len(orphans) == 0 {
-		return after, false, nil
+		return after, alone.more, nil
 	}
 	seen, err := r.look(ctx, cutoff)
 	if err != nil {
@@ -107,7 +117,7 @@ func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retent
 			}
 			graves = append(graves, purged...)
 		}
-		after = c
+		after.candidate = c
 	}
 	// All events that were in flight when Redis was read are settled now, so their answers are stored.
 	if seen.backlog.First > before.Last {
@@ -117,7 +127,7 @@ func (r *Purger) pass(ctx context.Context, after candidate, info *observe.Retent
 		}
 		graves = append(graves, left...)
 	}
-	return after, found.more, r.forget(ctx, graves, info)
+	return after, found.more || alone.more, r.forget(ctx, graves, info)
 }
 
 // look reads the backlog, the Shoots and the ClusterConfigs, which may still need a runtime.

@@ -18,7 +18,8 @@ import (
 
 // Ledger is the ledger as retention uses it: package storage.
 type Ledger interface {
-	ranges.RuntimeLedger
+	// OfRuntime reads every stored reply of a runtime, in the order of the stream.
+	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
 	// FactsAfter visits the replies that were stored after a sequence, without sealed ones. A
 	// message that it cannot read comes as a Fact with Foreign alone.
 	FactsAfter(ctx context.Context, sequence uint64, f func(storage.Fact) error) error
@@ -80,7 +81,7 @@ type Purger struct {
 	Blocks  Blocks       // nil without network ranges
 	Notes   ranges.Notes // nil without ClusterConfigs
 
-	// Keep is how long the replies of a released runtime are kept.
+	// Keep is how long the replies of a released runtime are kept after the newest of them.
 	Keep time.Duration
 	// Every is the pause between two passes. Defaults to an hour. Each pause is up to a tenth
 	// longer (jitter), and the first pass begins at a random time within it, so that workers do
@@ -134,7 +135,7 @@ func (r *Purger) sleep(ctx context.Context, pause time.Duration) bool {
 // Once makes passes until nothing more can be forgotten, or until an error, and reports each to the observer.
 func (r *Purger) Once(ctx context.Context) {
 	r.init()
-	for after, more := (candidate{}), true; more && ctx.Err() == nil; {
+	for after, more := (reached{}), true; more && ctx.Err() == nil; {
 		begin := r.Now()
 		info := observe.Retention{Kept: map[observe.KeptBecause]int{}}
 		after, more, info.Err = r.pass(ctx, after, &info)

@@ -32,8 +32,8 @@ const (
 	tellEvery    = 15 * time.Second
 )
 
-// follow reads new requests into the list, and wakes their pools. At a look it first compares list and room.
-// After Wake it does so too, and reads all requests.
+// follow reads new requests into the list, and wakes their pools. At a look and after Wake it first compares list
+// and room. After Wake it reads all requests again, not only the new ones.
 func (s *Rounds) follow(ctx context.Context, woken *woken) error {
 	now := s.Now()
 	if s.seen.latest.Sub(now) > retryAfter {
@@ -62,8 +62,8 @@ func (s *Rounds) follow(ctx context.Context, woken *woken) error {
 	return err
 }
 
-// compare removes from the list the requests that have left the room, unless the pause after the last
-// comparison is not over. If the stream was recreated, it empties the list.
+// compare removes from the list the requests that have left the room. It does nothing during the pause after the
+// last comparison. If the stream was recreated, it empties the list.
 func (s *Rounds) compare(ctx context.Context) error {
 	room := &s.seen
 	messages, last, err := s.Room.State(ctx)

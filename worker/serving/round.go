@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// lookEvery is the time between two looks.
+	// lookEvery is the time between two looks. A look tries the heads of all pools and some other requests
+	// without a wake, in case a wake was missed.
 	lookEvery = 15 * time.Second
 	// slice is the number of requests after which a round tries no further ones, except the heads of
 	// pools and requests for network blocks. The others go to the next round, so that an account that
@@ -36,10 +37,10 @@ type round struct {
 
 	woken   woken
 	later   woken                    // what the next round has to serve, without a wake
-	nothing map[place]bool           // tenants that can get nothing in this round
+	nothing map[place]bool           // tenants that need not be tried again for the pool in this round
 	empty   map[string]bool          // pools in which this round claims nothing more, even if an account becomes free
 	down    map[string]bool          // pools in which an attempt was Slow: this round claims nothing more there
-	tried   int                      // requests, compared with slice
+	tried   int                      // number of requests that were tried, compared with slice
 	lack    map[*waitlist.Entry]bool // requests for network blocks that were tried
 	failures
 }
@@ -262,7 +263,8 @@ func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) error {
 	return nil
 }
 
-// servePlace serves the requests of one tenant for a pool, oldest first, until one finds nothing.
+// servePlace serves the requests of one tenant for a pool, oldest first, until one finds no account. A request
+// that waits for network blocks does not end this. After slice requests it leaves the others to the next round.
 func (r *round) servePlace(ctx context.Context, list *waitlist.List, p place) error {
 	for e := list.First(p.pool, p.tenant); e != nil && !r.nothing[p]; {
 		next := list.Following(e)

@@ -42,8 +42,8 @@ type Turn struct {
 	Request storage.WaitingRequest
 	// Next is true for the next request of its queue, which may claim an account although others wait.
 	Next bool
-	// Lasting reports whether an attempt with network blocks has been seen for longer than an attempt
-	// can run.
+	// Lasting reports whether this worker has seen the network blocks of the named attempt for longer than an
+	// attempt can run: then the attempt has stopped without returning them.
 	Lasting func(relier string) bool
 }
 
@@ -53,19 +53,19 @@ type Fault int
 // The faults.
 const (
 	None       Fault = iota
-	Rebuilding       // no request of the pool can be served
-	Slow             // the attempt timed out, or Gardener takes no claims for the pool
+	Rebuilding       // the pool is being rebuilt: none of its requests can be served
+	Slow             // the attempt timed out, or Gardener is unavailable for the pool
 	OwnDoing         // the request itself causes the error; the others are not affected
 	Other            // if several in a row end like this, all requests are probably affected
 )
 
 // Result is the result of an attempt at a waiting request.
 type Result struct {
-	Done  bool      // it no longer waits for this pool
-	Apart bool      // it still waits, for a reason that the others do not share
-	Full  bool      // it still waits, for network blocks
-	Left  []string  // other attempts that rely on network blocks for it; also set after an error
-	Again time.Time // when to try it again without a wake; zero for no such time
+	Done  bool      // the request no longer waits for this pool
+	Apart bool      // the request still waits, for a reason that the others do not share
+	Full  bool      // the request still waits, for network blocks
+	Left  []string  // attempts, perhaps this one too, whose network blocks are still to be returned; also set after an error
+	Again time.Time // when to try the request again without a wake; zero for no such time
 	Fault Fault     // None without an error
 }
 
@@ -99,7 +99,7 @@ type Rounds struct {
 	last    map[string][]string  // by pool, the runtimes whose failures ended its previous round
 	failed  map[string]time.Time // by pool, the last report of tellFailed
 	seen    waitingRoom
-	looked  time.Time // the last look
+	looked  time.Time // time of the last look
 	quit    chan struct{}
 	stop    func()
 }

@@ -7,7 +7,7 @@ type place struct{ pool, tenant string }
 
 // woken is the set of waiting requests that may be served now.
 type woken struct {
-	look    bool            // some of all requests, in turn: they may have missed a wake
+	look    bool            // the heads of all pools, and some other requests in turn: their wake may have been missed
 	all     bool            // the first request of each tenant
 	network bool            // requests that wait for network blocks
 	pools   map[string]bool // pools whose heads may find an unclaimed account

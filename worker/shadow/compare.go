@@ -17,14 +17,15 @@ type Sight struct {
 	Over   bool            // the time to wait for the Shoot is over
 }
 
-// Compare compares a decision with the broker's choice. done is false while that choice may still appear.
+// Compare compares a decision with the broker's choice. done is false while that choice may still appear: then
+// result and message are empty.
 func Compare(r events.Reply, s Sight) (result shadows.ComparisonResult, message string, done bool) {
 	if s.Shoot == nil {
 		return withoutShoot(r, s.Over)
 	}
 	if s.Theirs == nil {
 		if !s.Over {
-			return "", "", false // the watch may be behind
+			return "", "", false // the binding may be new: the cache may not have it yet
 		}
 		return shadows.ResultUnknownAccount, fmt.Sprintf("Shoot %s names %s, which is no account of the landscape", s.Shoot.Name, s.Shoot.Binding), true
 	}
@@ -106,7 +107,8 @@ func dedicated(r events.Reply, s Sight) (shadows.ComparisonResult, string) {
 	}
 }
 
-// leastUsed compares two accounts of a shared pool.
+// leastUsed compares the accounts that the shadow and KEB chose in a shared pool. Two accounts are equivalent if
+// both had the same number of clusters when the shadow decided.
 func leastUsed(r events.Reply, theirs string) (shadows.ComparisonResult, string) {
 	clusters := map[string]int{}
 	for _, c := range considered(r) {

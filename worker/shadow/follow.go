@@ -16,7 +16,7 @@ import (
 
 // Ledger is the shadow's ledger, implemented by package storage.
 type Ledger interface {
-	// Each reads every stored reply.
+	// Each calls f for every stored reply, until f returns an error.
 	Each(ctx context.Context, f func(events.Stored) error) error
 	// Remove deletes the reply on a subject, unless its sequence in the stream is above upTo.
 	Remove(ctx context.Context, subject string, upTo uint64) error
@@ -43,12 +43,12 @@ type Reality interface {
 type Records interface {
 	// Pools returns the names of all pools that Redis knows.
 	Pools(ctx context.Context) ([]string, error)
-	// Discard marks a pool or bucket as not built.
+	// Discard marks a pool or bucket as not built, and reports whether it was built.
 	Discard(ctx context.Context, place string) (bool, error)
 }
 
-// refreshEvery is the number of looks after which Redis is rebuilt even if no label has changed and nothing
-// was compared: the deletion of a Shoot is not watched.
+// refreshEvery is the number of passes over the ledger ("looks") after which Redis is rebuilt even if no label has
+// changed and nothing was compared: the deletion of a Shoot is not watched.
 const refreshEvery = 20
 
 // Follow compares the shadow's decisions with the broker's choices, and rebuilds Redis from these choices.
@@ -65,7 +65,7 @@ type Follow struct {
 	}
 	Subjects events.Subjects // the shadow's
 	Interval time.Duration   // between two looks
-	Patience time.Duration   // with a runtime whose Shoot does not appear
+	Patience time.Duration   // how long a decision waits for the Shoot of its runtime to appear
 	Now      func() time.Time
 
 	OnCompared func(context.Context, shadows.Comparison)
@@ -75,11 +75,12 @@ type Follow struct {
 	changed atomic.Bool
 }
 
-// Changed records that the watch brought a changed label. It is safe for concurrent use.
+// Changed records that a label in Gardener has changed, so that the next look rebuilds Redis. It is safe for
+// concurrent use.
 func (f *Follow) Changed() { f.changed.Store(true) }
 
-// Run looks every Interval until ctx ends: it compares what can be compared. It calls Refresh if the look
-// settled a reply, if a label has changed, and at every refreshEvery-th look.
+// Run looks every Interval until ctx ends: it compares the decisions for which the broker's choice is known. It
+// calls Refresh if the look settled a reply, if a label has changed, and at every refreshEvery-th look.
 func (f *Follow) Run(ctx context.Context) {
 	looks := 0
 	loop.Run(ctx, loop.Options{
@@ -98,7 +99,7 @@ func (f *Follow) Run(ctx context.Context) {
 // Refresh rebuilds Redis from the labels, the Shoots, and the shadow's decisions that the broker has not
 // acted on yet. Nothing is decided meanwhile.
 func (f *Follow) Refresh(ctx context.Context) error {
-	f.changed.Store(false) // before the labels are read
+	f.changed.Store(false) // before the labels are read: a later change leads to another Refresh
 	places, err := f.Records.Pools(ctx)
 	if err != nil {
 		return err
@@ -155,9 +156,9 @@ func (f *Follow) shoots(ctx context.Context) (map[string]engine.Shoot, error) {
 	return shoots, err
 }
 
-// settle compares a reply, removes it from the ledger, and returns true. It leaves a reply for which the
-// broker has not shown its choice yet: a rebuild must not forget it. If a reply is not Comparable, settle
-// only removes it, after Patience.
+// settle compares a reply, removes it from the ledger, and returns true. If the broker's choice is not known yet,
+// settle leaves the reply, since rebuilds still need it, and returns false. A reply that is not Comparable is
+// removed without a comparison, after Patience.
 func (f *Follow) settle(ctx context.Context, stored events.Stored, shoots map[string]engine.Shoot) (bool, error) {
 	r := stored.Reply
 	shoot, there := shoots[r.RuntimeID]

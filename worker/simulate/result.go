@@ -30,7 +30,8 @@ type Result struct {
 	Serves         []Result               `json:"serves,omitempty"` // requests that waited and that the event made room for
 }
 
-// result converts a reply.
+// result converts the reply to an event of a type. It leaves out a request id that the simulator has made, and the
+// rule of a request that the state had waiting, since its plan is not known.
 func (s *Simulator) result(kind events.Type, r events.Reply) Result {
 	out := Result{
 		RequestID: r.RequestID, Type: kind, RuntimeID: r.RuntimeID, Tenant: r.GlobalAccountID, Status: r.Status,

@@ -90,7 +90,7 @@ func New(ctx context.Context, state *State, by Terms) (*Simulator, error) {
 		if err != nil {
 			return nil, err
 		}
-		options.Ranges = &ranges.Allotter{Blocks: blocks, Networks: fixed{networks: by.Networks}, Late: unasked{}, Rebuild: options.Rebuild}
+		options.Ranges = &ranges.Allotter{Blocks: blocks, Networks: func() *network.Config { return by.Networks }, Late: unasked{}, Rebuild: options.Rebuild}
 	}
 	s.worker = worker.New(options)
 	return s, s.enter(ctx, state)
@@ -119,8 +119,8 @@ func (s *Simulator) First(ctx context.Context) ([]Result, error) {
 	return s.serve(ctx)
 }
 
-// Do handles an event, serves the waiting requests that it made room for, and returns its answer. The error
-// is InvalidEvent for a type that is not simulated.
+// Do handles an event, serves the waiting requests that it made room for, and returns its answer. It returns an
+// error if the event cannot be encoded or is not answered; for a type that is not simulated, it is InvalidEvent.
 func (s *Simulator) Do(ctx context.Context, e events.Event) (Result, error) {
 	if !e.Type.Info().Allots {
 		return Result{}, &engine.Error{
@@ -177,8 +177,8 @@ func (s *Simulator) answeredHere(e events.Event) events.Event {
 	return e
 }
 
-// answerTo returns the last reply to a request. Handling one request may also answer others: a departure
-// answers the waiting provision of its runtime.
+// answerTo returns the last reply to the request with an id, or the zero Reply if there is none. Handling one
+// request may also answer others: a departure answers the waiting provision of its runtime.
 func answerTo(id string, all []events.Reply) events.Reply {
 	var last events.Reply
 	for _, r := range all {
@@ -189,7 +189,8 @@ func answerTo(id string, all []events.Reply) events.Reply {
 	return last
 }
 
-// serve serves waiting requests, if something woke the worker.
+// serve serves waiting requests if something has woken the worker, and returns the answers to those that were
+// served.
 func (s *Simulator) serve(ctx context.Context) ([]Result, error) {
 	if err := s.worker.Serve(ctx); err != nil {
 		return nil, err

@@ -143,7 +143,8 @@ func Blocks(of network.State) *Networks {
 // token is the token of every rebuild of a simulation, so that all pools have the same epoch.
 const token = "simulation"
 
-// check validates a state that was read from a file.
+// check returns an error if the state has another format version, or a pool without a name or with the name of
+// another.
 func (s *State) check() error {
 	if s.Version != Version {
 		return fmt.Errorf("the file has format version %d, this hapctl reads version %d: save it again with 'hapctl pools save'", s.Version, Version)
@@ -205,7 +206,7 @@ func (s *State) install(ctx context.Context, into *memory.Counters) error {
 	return nil
 }
 
-// installPool builds a pool, unless it is built.
+// installPool builds a pool from a snapshot. If the pool is built already, it changes nothing.
 func installPool(ctx context.Context, into *memory.Counters, pool string, snapshot account.Snapshot) error {
 	if _, err := into.BeginRebuild(ctx, pool, token, time.Time{}, 0); err != nil {
 		return err

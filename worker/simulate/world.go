@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/memory"
@@ -68,14 +67,10 @@ type unasked struct{}
 func (unasked) Wanted() {}
 func (unasked) Freed()  {}
 
-// fixed are a policy and a network configuration that never change.
-type fixed struct {
-	policy   *policy.Snapshot
-	networks *network.Config
-}
+// fixed is a policy that never changes.
+type fixed struct{ policy *policy.Snapshot }
 
 func (f fixed) Snapshot() *policy.Snapshot { return f.policy }
-func (f fixed) Config() *network.Config    { return f.networks }
 
 // faults collects the reasons why events were not answered.
 type faults struct{ err error }

@@ -13,11 +13,11 @@ import (
 // is blocked and no loop pauses: that keeps histories deterministic.
 type asks struct {
 	mu     sync.Mutex
-	pools  map[string]bool // of the rebuilder
-	ranges []func()        // of the reconciler of network ranges
+	pools  map[string]bool // the pools that the rebuilder is asked to build
+	ranges []func()        // the calls of the reconciler of network ranges, in their order
 }
 
-// asker is the rebuilder as the other parts of a process see it.
+// asker is the rebuilder as the other parts of a process see it: their requests go into asks.
 type asker struct{ p *process }
 
 func (a asker) Wanted(pool string) {
@@ -26,7 +26,7 @@ func (a asker) Wanted(pool string) {
 	a.p.asks.pools[pool] = true
 }
 
-// passes is the reconciler of network ranges as the other parts of a process see it.
+// passes is the reconciler of network ranges as the other parts of a process see it: their requests go into asks.
 type passes struct{ p *process }
 
 func (s passes) Wanted() { s.add(s.p.late.Wanted) }

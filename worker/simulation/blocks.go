@@ -15,7 +15,8 @@ import (
 // blocks are the network ranges in Redis as one process reaches them.
 type blocks struct{ p *process }
 
-// allotted is ranged for results that have effects outside of Redis: their epoch has to be in force.
+// allotted is ranged for operations whose results have effects outside of Redis. It returns an error if the epoch
+// that the ranges had at the call is not in force (rule 15).
 func allotted[T any](ctx context.Context, b blocks, op, arg string, do func(context.Context, *memory.Ranges) (T, error)) (T, error) {
 	var epochs account.Epochs
 	out, err := ranged(ctx, b, op, arg, func(ctx context.Context, r *memory.Ranges) (T, error) {

@@ -31,8 +31,9 @@ var seldom = []string{
 // turns are calls that change nothing, but whose order the scheduler decides nevertheless.
 var turns = []string{opAsk, opDeliver, opInfo, opReopen}
 
-// meets reports whether an armed fault strikes this call. Some faults wait for a call that changes something,
-// some for a seldom one.
+// meets reports whether an armed fault strikes this call. A fault strikes only calls of the port that its item
+// draws; some faults only calls that change something, some only seldom ones. RebuildCut strikes calls of a
+// rebuild that change something, on any port.
 func meets(c *call, i plans.Item) bool {
 	if p, _ := c.By.(*process); i.Kind == plans.RebuildCut {
 		return p != nil && c.Actor == p.rebuilds && changes(c) && i.M>>4%3 > 0
@@ -53,10 +54,10 @@ func meets(c *call, i plans.Item) bool {
 // changes reports whether other processes may see an effect of the call.
 func changes(c *call) bool { return c.Write && !slices.Contains(looks, c.Op) }
 
-// Straight lets three of four reads of the actor whose turn it is, and of the fence, pass without the
-// scheduler, unless a fault waits for such a call: the scheduler could have chosen them next. The draw
-// depends only on the seed, the step and the call, not on the order of goroutines. Reads of a rebuild do not
-// pass: its goroutines share what they have read.
+// Straight reports whether a call passes without the scheduler. Three of four reads do, which the scheduler could
+// have chosen next: those of the actor whose turn it is (mine), and of the fence. None does while its port is
+// down, or if an armed fault meets it. The draw depends only on the seed, the step and the call, not on the
+// order of goroutines. Reads of a rebuild do not pass: its goroutines share what they have read.
 func (p *process) Straight(c *call, mine, down bool) bool {
 	if down || !mine && c.Actor != p.looks || changes(c) || slices.Contains(turns, c.Op) || c.Actor == p.rebuilds {
 		return false

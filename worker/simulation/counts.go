@@ -11,8 +11,8 @@ import (
 
 // The checks in this file compare Redis with answers and labels while the history plays.
 
-// counted checks I6: Redis has a runtime that was answered on the binding of its answer, if its pool is
-// built. Runtimes whose deprovision was published may be gone already.
+// counted checks I6 for an assignment: in Redis the runtime is on the binding that the reply names. It checks
+// nothing if the pool is not built, or if a deprovision of the runtime was published: it may be gone already.
 func (w *world) counted(r events.Reply) {
 	if w.truth.excused[r.RuntimeID] || w.truth.lives[r.RuntimeID].leaves {
 		return
@@ -21,7 +21,7 @@ func (w *world) counted(r events.Reply) {
 	if all := slices.Concat(w.masters, w.former); len(all) > 1 {
 		at := slices.IndexFunc(all, func(m *master) bool { return w.inForce(m, r.Decision.Pool) })
 		if at < 0 {
-			return // none: it is being rebuilt
+			return // no Redis has the pool with the epoch in force: it is being rebuilt
 		}
 		m = all[at]
 	}
@@ -54,8 +54,9 @@ func (w *world) markedFreed(binding string) {
 	}
 }
 
-// consistent checks I6 within one Redis. It runs after every change in Redis, so it only sums up, in any
-// order, and leaves the report to miscounted, which visits the bindings by name.
+// consistent checks I6 within one Redis: the count of each binding is its number of runtimes. It runs after every
+// change in Redis, so it only sums up, in any order, and leaves the report to miscounted, which visits the
+// bindings by name.
 func (w *world) consistent(m *master) {
 	for _, pool := range w.pools {
 		clear(w.tally)
@@ -103,7 +104,7 @@ func (w *world) miscounted(m *master) {
 }
 
 // located checks that the directory names the pool of every assigned runtime: otherwise no deprovision finds
-// the runtime (I6).
+// the runtime (I6). It skips a runtime unless the epochs of its pool and of its bucket are in force.
 func (w *world) located(m *master) {
 	ctx := context.Background()
 	for _, pool := range w.pools {

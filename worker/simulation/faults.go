@@ -63,7 +63,8 @@ func (w *world) settle() {
 // ofCalls are the faults that wait for a call, each with the number of calls that it strikes.
 var ofCalls = map[plans.Kind]int{plans.EffectLost: 1, plans.AnswerLost: 1, plans.EffectLate: 1, plans.Refusal: 1, plans.Delay: 1, plans.RebuildCut: 3}
 
-// befall executes one item of the plan, and reports whether it was possible.
+// befall executes one item of the plan, and reports whether it was possible. A fault of a call is only armed, and
+// befall returns false: struck counts it when it meets a call.
 func (w *world) befall(i plans.Item) bool {
 	w.settle()
 	if slices.Contains(plans.Requests, i.Kind) {
@@ -129,7 +130,8 @@ func (w *world) reconfigure(i plans.Item) {
 	}
 }
 
-// takeUp makes a process apply the current settings, as it does after it saw the configuration change.
+// takeUp makes a process apply the current settings, as a worker does when it has seen its configuration change. It
+// does nothing if the process has them already.
 func (p *process) takeUp() {
 	if p.behind {
 		p.behind = false
@@ -139,8 +141,8 @@ func (p *process) takeUp() {
 	}
 }
 
-// kill ends a process at whatever call it is in, and starts another. Calls that it had sent may still take
-// effect.
+// kill ends a process at whatever call it is in, and starts another. In one case of four, the writes that it had
+// sent still take effect.
 func (w *world) kill(p *process, i plans.Item) bool {
 	w.note("fault", p.name, "dies", "")
 	p.dead.Store(true)
@@ -156,7 +158,7 @@ func (w *world) kill(p *process, i plans.Item) bool {
 	return true
 }
 
-// stop stops a process as an upgrade does.
+// stop stops a process in order, as an upgrade does, and starts another.
 func (w *world) stop(p *process) bool {
 	w.note("fault", p.name, "is stopped", "")
 	p.ended.Store(true)
@@ -254,7 +256,8 @@ func (w *world) excuse(q *request) {
 	w.truth.excused[q.event.RuntimeID] = true
 }
 
-// lose excuses a request that was deleted from a stream where a rebuild looks for events to seal.
+// lose excuses a request that was deleted from a stream where a rebuild looks for events to seal. If the request has
+// no final reply, lose also notes the step: answers after the next rebuild may contradict it.
 func (w *world) lose(q *request) {
 	w.excuse(q)
 	if _, final := w.truth.final[q.subject]; !final && q.lost == 0 {

@@ -19,7 +19,7 @@ type landscape struct {
 func (l *landscape) Get(ctx context.Context, name string) (engine.Binding, error) {
 	return ask(ctx, l.p, call{Port: gate.Gardener, Op: "get", Arg: name}, func(ctx context.Context) (engine.Binding, error) {
 		b, err := l.p.world.garden.Get(ctx, name)
-		if b.Dirty && l.p.world.off("unnumbered") { // rule 9: as if no binding was ever claimed twice
+		if b.Dirty && l.p.world.off("unnumbered") { // without rule 9: as if no binding was ever claimed twice
 			b.Generation = min(b.Generation, 1)
 		}
 		return b, err
@@ -28,7 +28,7 @@ func (l *landscape) Get(ctx context.Context, name string) (engine.Binding, error
 
 func (l *landscape) write(ctx context.Context, op string, seen engine.Binding, do func(context.Context, engine.Binding) (engine.Binding, error)) (engine.Binding, error) {
 	return ask(ctx, l.p, call{Port: gate.Gardener, Op: op, Arg: seen.Name, Write: true}, func(ctx context.Context) (engine.Binding, error) {
-		if l.p.world.off("version") { // rule 2: overwritten unconditionally
+		if l.p.world.off("version") { // without rule 2: the binding is overwritten, whatever its version
 			now, err := l.p.world.garden.Get(ctx, seen.Name)
 			if err != nil {
 				return now, err
@@ -41,12 +41,12 @@ func (l *landscape) write(ctx context.Context, op string, seen engine.Binding, d
 
 func (l *landscape) Claim(ctx context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	return l.write(ctx, "label", seen, func(ctx context.Context, seen engine.Binding) (engine.Binding, error) {
-		if l.p.world.off("label") { // rule 4: answered without a label
+		if l.p.world.off("label") { // without rule 4: the claim succeeds, and no label is written
 			seen.Tenant, seen.Generation, seen.Epoch = mark.Tenant, mark.Generation, mark.Epoch
 			return seen, nil
 		}
 		b, err := l.p.world.garden.Claim(ctx, seen, mark)
-		if l.p.world.off("moved") && err == nil { // rule 10: the pool of the claim is not recorded
+		if l.p.world.off("moved") && err == nil { // without rule 10: the pool of the claim is not recorded
 			b.ClaimedIn = ""
 			b = l.p.world.garden.Put(b)
 		}
@@ -69,7 +69,7 @@ func (l *landscape) Unclaim(ctx context.Context, seen engine.Binding, mark engin
 func (l *landscape) Free(ctx context.Context, seen engine.Binding, request string) (engine.Binding, error) {
 	return l.write(ctx, "free", seen, func(ctx context.Context, seen engine.Binding) (engine.Binding, error) {
 		by := request
-		if l.p.world.off("released-by") { // rule 9: a release does not know what it did before
+		if l.p.world.off("released-by") { // without rule 9: the binding does not record which release freed it
 			request = ""
 		}
 		b, err := l.p.world.garden.Free(ctx, seen, request)

@@ -23,7 +23,7 @@ type request struct {
 	tenant   string
 	raw      *nats.Msg
 	excused  bool  // see excuse
-	lost     int   // the step after which it was deleted, if it had no final reply by then
+	lost     int   // the step after which it was deleted without a final reply; 0 if it was not
 	since    int   // the step at which it was published
 	cleaned  int64 // of a release: the claim after which the account was cleaned, 0 for none
 }
@@ -33,7 +33,7 @@ type client struct {
 	id, tenant, plan string
 	asked            int      // requests for it
 	leaves           bool     // its deprovision was published
-	ended            []string // by the deprovisions of these tenants, "" for an operator
+	ended            []string // the tenants that have published a deprovision of it, "" for an operator
 }
 
 func (w *world) publish(e events.Event) *request {
@@ -61,7 +61,7 @@ func (w *world) send(r *request) *request {
 	r.sequence, r.since = ack.Sequence, w.steps
 	if !ack.Duplicate {
 		w.truth.requests = append(w.truth.requests, r)
-		if r.event.Deprovision != nil && w.truth.owned[r.subject] { // no further reply says that its type owns the id
+		if r.event.Deprovision != nil && w.truth.owned[r.subject] { // the id is taken already, so no further reply calls taken
 			w.leaves(r.event.RuntimeID, r.tenant)
 		}
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// asked returns an assign request as Redis gets it.
+// asked returns an assign request as Redis gets it: unchanged, unless a mutant changes it.
 func (w *world) asked(r account.Request) account.Request {
 	if w.off("epoch") {
 		r.Epoch = ""
 	}
-	if w.off("after") { // rule 16: each pool numbers from one
+	if w.off("after") { // without rule 16: each pool numbers its decisions independently
 		r.After = 0
 	}
 	if w.off("limit") {
@@ -32,8 +32,9 @@ func (w *world) asked(r account.Request) account.Request {
 	return r
 }
 
-// assigned returns a function that makes Redis' decision the one that the process gets. The function also
-// records the limit under which a runtime was counted.
+// assigned returns a function that takes the decision of Redis on a request, and returns the one that the process
+// gets: the same, unless a mutant changes it. The function also records the limit under which a runtime was
+// counted.
 func (w *world) assigned(_ string, r account.Request) func(account.Decision, error) (account.Decision, error) {
 	return func(d account.Decision, err error) (account.Decision, error) {
 		if d.Outcome == account.Assigned && !d.Repeated {
@@ -44,16 +45,16 @@ func (w *world) assigned(_ string, r account.Request) func(account.Decision, err
 			key := gain(r.Runtime, d.Binding, d.Sequence)
 			w.truth.gained[key] = max(w.truth.gained[key], limit)
 		}
-		if w.off("answer") && d.Outcome == account.Assigned { // rule 4: answered before the label
+		if w.off("answer") && d.Outcome == account.Assigned { // without rule 4: the request is answered before the label is written
 			d.Confirmed = true
 		}
 		return d, err
 	}
 }
 
-// snapshot returns the snapshot that a rebuild installs.
+// snapshot returns the snapshot that a rebuild installs: s, unless a mutant changes it.
 func (w *world) snapshot(s account.Snapshot) account.Snapshot {
-	if w.off("unconfirmed") { // rule 13 (d)
+	if w.off("unconfirmed") { // without rule 13 (d): each claim counts as confirmed after a rebuild
 		for name, rec := range s.Bindings {
 			rec.Confirmed = true
 			s.Bindings[name] = rec
@@ -62,16 +63,18 @@ func (w *world) snapshot(s account.Snapshot) account.Snapshot {
 	return s
 }
 
-// token returns the token that a rebuild installs with.
+// token returns the token with which a rebuild installs a place. The mutant "token" first lets this token take the
+// place over.
 func (w *world) token(ctx context.Context, c *memory.Counters, place, token string) string {
-	if w.off("token") { // rule 13 (e): the last rebuild wins
+	if w.off("token") { // without rule 13 (e): the last rebuild wins
 		_, _ = c.Discard(ctx, place)
 		_, _ = c.BeginRebuild(ctx, place, token, w.processes[0].now(), 0)
 	}
 	return token
 }
 
-// lost makes a Redis server lose one place.
+// lost makes a Redis server lose one place. With the mutant "key", the place then looks new and empty, if it was
+// built.
 func (w *world) lost(m *master, n int) {
 	ctx, places := context.Background(), slices.Clone(plans.Directories)
 	for _, pool := range w.pools {
@@ -85,7 +88,7 @@ func (w *world) lost(m *master, n int) {
 	if !w.off("key") || epochs[place] == "" {
 		return
 	}
-	// Rule 1: a lost place looks like a new, empty one.
+	// Without rule 1, a lost place looks like a new, empty one.
 	_, err = m.counters.BeginRebuild(ctx, place, epochs[place], w.processes[0].now(), 0)
 	w.must(err)
 	if account.IsBucket(place) {
@@ -98,17 +101,18 @@ func (w *world) lost(m *master, n int) {
 
 // sealed returns the ledger as a rebuild reads it.
 func (w *world) sealed(l *storage.Ledger) rebuild.Ledger {
-	if w.off("highest") { // rule 13 (d): the newest reply, not the highest
+	if w.off("highest") { // without rule 13 (d): the newest reply counts, not the one with the highest sequence
 		return newest{l}
 	}
 	return l
 }
 
-// looksAway is the rebuilder as a sweep sees it.
+// looksAway is the rebuilder as a sweep sees it: an asker, unless the mutant "looks" drops the sweep's requests to
+// check all epochs.
 type looksAway struct{ asker }
 
 func (l looksAway) Wanted(pool string) {
-	if pool != "" || !l.p.world.off("looks") { // rule 15: epochs of idle pools are not checked
+	if pool != "" || !l.p.world.off("looks") { // without rule 15: the epochs of idle pools are not checked
 		l.asker.Wanted(pool)
 	}
 }

@@ -55,7 +55,8 @@ type onePoolCache struct {
 
 func (o onePoolCache) Pools() []engine.Pool { return []engine.Pool{o.pool} }
 
-// marker collects the bindings that a sweep wants marked dirty: they come in the order of a map.
+// marker is the worker as a sweep sees it. It marks no binding dirty but collects those that the sweep wants
+// marked, since they come in the order of a map; process.mark marks them later.
 type marker struct{ p *process }
 
 func (m marker) WakeTenant(pool, tenant string) { m.p.worker.WakeTenant(pool, tenant) }

@@ -63,7 +63,7 @@ const (
 
 	rebuildPause = 3 * time.Second  // upper bound of the pause between two attempts
 	rangesPause  = 15 * time.Second // upper bound of the pause between two passes over network ranges
-	keep         = 3 * time.Minute  // rule 14
+	keep         = 3 * time.Minute  // how long the replies of a released runtime are kept (rule 14)
 )
 
 // process is one worker process, from its start until it stops or dies.
@@ -81,7 +81,7 @@ type process struct {
 	worker    *worker.Worker
 	rebuilder *rebuild.Rebuilder
 	live      *terms.Live // the configuration
-	behind    bool        // live has not the current settings yet
+	behind    bool        // the world's settings have changed, and live has the former ones
 	garden    *landscape
 	late      *ranges.Reconciler
 	iterator  *iterator
@@ -147,7 +147,7 @@ func (w *world) start(number int) *process {
 	room := storage.NewWaitingRoomOn(server{p}, w.subjects)
 	p.fence = fence.New(seen{p, ledger}, observe.Observer{})
 	p.rebuilder = &rebuild.Rebuilder{
-		Builder: store{p}, Inventory: p.garden, Ledger: w.sealed(ledger), Room: room, Subjects: w.subjects, Now: p.now,
+		Builder: store{p}, Inventory: p.garden, Ledger: w.sealed(ledger), Waiting: room.Addresses, Subjects: w.subjects, Now: p.now,
 		Record: &record{Ledger: ledger}, Reconnect: p.reconnect,
 	}
 	options := worker.Options{
@@ -156,17 +156,17 @@ func (w *world) start(number int) *process {
 		Namespace: "garden", Kind: "CredentialsBinding", Concurrency: handlers, Budget: budget, ServeEvery: never, Drain: drain, Now: p.now,
 	}
 	if w.plan.Networks {
-		p.rebuilder.Ranges, p.rebuilder.Networks = blocks{p}, w
+		p.rebuilder.Ranges, p.rebuilder.Networks = blocks{p}, w.Config
 		p.late = &ranges.Reconciler{
-			Ranges: blocks{p}, Networks: w, Ledger: ledger, Runtimes: lookup{store{p}}, Rebuild: asker{p}, Subjects: w.subjects, Keeper: blocks{p},
+			Ranges: blocks{p}, Networks: w.Config, Ledger: ledger, Runtime: lookup{store{p}}.Runtime, Rebuild: asker{p}, Subjects: w.subjects, Keeper: blocks{p},
 		}
-		options.Ranges = &ranges.Allotter{Blocks: blocks{p}, Networks: w, Late: passes{p}, Rebuild: asker{p}}
+		options.Ranges = &ranges.Allotter{Blocks: blocks{p}, Networks: w.Config, Late: passes{p}, Rebuild: asker{p}}
 		go p.late.Run(gate.As(p.ctx, p.extends))
 	}
 	p.worker = worker.New(options)
 	w.must(p.worker.Start(p.ctx))
 	go p.rebuilder.Run(gate.As(p.ctx, p.rebuilds))
-	synctest.Wait() // no two goroutines at once
+	synctest.Wait() // until the new goroutines are blocked: processes do not start at the same time
 	return p
 }
 
@@ -279,7 +279,7 @@ func (p *process) sweep() {
 	p.worker.Look() // a worker does this by itself, equally often
 }
 
-// mark marks the bindings that a sweep has found, one after the other.
+// mark starts to mark the bindings dirty that a sweep has found, one after the other.
 func (p *process) mark() {
 	marks := p.marks
 	p.marks = map[string]vacant{}
@@ -294,7 +294,7 @@ func (p *process) mark() {
 	}()
 }
 
-// bring delivers the next event of the watch.
+// bring delivers the next event of the watch to the process's cache and to its sweep. There must be one.
 func (p *process) bring() {
 	next := p.watched[0]
 	p.watched = p.watched[1:]
@@ -316,7 +316,7 @@ func (p *process) audit() {
 	ledger := storage.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
 	a := &audit.Audit{
 		Records: store{p}, Repairer: store{p}, Ledger: ledger, Inventory: p.garden, Reader: p.garden,
-		Room: storage.NewWaitingRoomOn(server{p}, p.world.subjects),
+		Waiting: storage.NewWaitingRoomOn(server{p}, p.world.subjects).Addresses,
 	}
 	ctx := p.pass("audits")
 	go func() {

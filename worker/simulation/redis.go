@@ -50,8 +50,8 @@ func scripted[T any](ctx context.Context, s store, op, arg string, do func(conte
 	return ask(ctx, s.p, call{Port: gate.Redis, Op: op, Arg: arg, Write: true}, func(ctx context.Context) (T, error) { return do(ctx, s.at()) })
 }
 
-// decided is scripted for results that have effects outside of Redis: the epochs of the places have to be in
-// force (rule 15).
+// decided is scripted for operations whose results have effects outside of Redis. It returns an error if the epochs
+// that the places had at the call are not in force (rule 15), unless the operation is account.Contained.
 func decided[T any](
 	ctx context.Context, s store, op, arg string, places []string, do func(context.Context, *memory.Counters) (T, error),
 ) (T, error) {
@@ -103,7 +103,7 @@ func (s store) Refuse(ctx context.Context, place account.Place, runtime, request
 }
 
 func (s store) Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error) {
-	if s.p.world.off("follow") { // rule 16: it stays where it began to wait
+	if s.p.world.off("follow") { // without rule 16: the runtime stays in the pool where it began to wait
 		return 0, false, nil
 	}
 	_, err = decided(ctx, s, "leave", runtime+" "+place.Pool, []string{place.Pool}, func(ctx context.Context, c *memory.Counters) (any, error) {
@@ -151,7 +151,7 @@ func (s store) Depart(ctx context.Context, runtime string) (account.Place, error
 
 func (s store) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
 	return decided(ctx, s, "release runtime", runtime, []string{place.Pool}, func(ctx context.Context, c *memory.Counters) (account.Departure, error) {
-		if s.p.world.off("owner") { // rule 7: which tenant asks
+		if s.p.world.off("owner") { // without rule 7: any tenant may release the runtime
 			tenant = ""
 		}
 		return c.ReleaseRuntime(ctx, place, runtime, tenant)
@@ -339,7 +339,7 @@ func (s store) Epochs(ctx context.Context, places ...string) (account.Epochs, er
 	})
 }
 
-// placed is scripted for a place that is rebuilt. Silent buckets always count as built.
+// placed is scripted for operations of a rebuild on a place. For a silent bucket, it calls nothing and returns true.
 func placed(ctx context.Context, s store, op, place string, do func(context.Context, *memory.Counters) (bool, error)) (bool, error) {
 	if plans.Silent(place) {
 		return true, nil
@@ -362,7 +362,7 @@ func (s store) Time(ctx context.Context) (time.Time, error) {
 
 func (s store) BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error) {
 	return placed(ctx, s, "begin rebuild", place, func(ctx context.Context, c *memory.Counters) (bool, error) {
-		if s.p.world.off("lease") { // rule 13 (a): the lease of a dead rebuilder does not expire
+		if s.p.world.off("lease") { // without rule 13 (a): the lease of a dead rebuilder does not expire
 			lease = 1000 * time.Hour
 		}
 		return c.BeginRebuild(ctx, place, token, now, lease)

@@ -23,7 +23,7 @@ const (
 	calm = 45
 	// patience is how many moments the world may take to come to rest: more than the longest deadline.
 	patience = 1000
-	// tireless is how many steps it may take.
+	// tireless is how many steps the world may take to come to rest.
 	tireless = 30_000
 )
 
@@ -61,7 +61,8 @@ func (w *world) wanted() bool {
 	return w.plan.Networks || len(empty)+len(left) > 0
 }
 
-// comeToRest plays on until nothing changes any more.
+// comeToRest plays on until nothing has changed for calm moments and no event is unsettled, or until an invariant is
+// violated. It reports a violation of I8 if that takes too long.
 func (w *world) comeToRest() {
 	began, steps := w.moments, w.steps
 	w.truth.changed = w.moments
@@ -232,7 +233,8 @@ func (w *world) waitingAtRest() {
 		}
 		free := w.bindings(func(b engine.Binding) bool {
 			rec, err := w.masters[0].counters.Binding(context.Background(), r.Pool, b.Name)
-			return err == nil && b.Pool().Name() == r.Pool && b.Tenant == "" && !b.Dirty && !b.HeldBack() && rec.State == account.Free
+			return err == nil && b.Pool().Name() == r.Pool && b.Tenant == "" && !b.Dirty && !b.HeldBack() && rec.State == account.Free &&
+				rec.Count == 0 // else another check says whether the runtimes on it are there (I6)
 		})
 		if len(free) > 0 && !w.holdsBack(r) {
 			w.bad("I8 NothingLost", "%s waits, and %s is free", r.Event.ID, free[0].Name)

@@ -41,7 +41,7 @@ func (s server) Subjects(ctx context.Context, stream, filter string) (map[string
 	})
 }
 
-// Walk reads in pieces, so it also visits messages that are stored meanwhile, as on a server.
+// Walk reads a few messages a call, so it also visits messages that are stored while it walks, as on a server.
 func (s server) Walk(ctx context.Context, stream string, after uint64, visit func(eventstreams.Message) error) error {
 	const piece = 8
 	for next := after + 1; ; {

@@ -28,7 +28,7 @@ type truth struct {
 	requests []*request
 	clusters map[string]bool // runtimes that have had a Shoot
 
-	final     map[string]events.Reply     // by subject
+	final     map[string]events.Reply     // the final replies, by subject
 	owned     map[string]bool             // by subject: the last reply says that a deprovision owns the id
 	lives     map[string]*life            // by runtime, from its first answer on
 	all       []*life                     // in the order of their answers
@@ -50,7 +50,7 @@ type truth struct {
 type life struct {
 	runtime, tenant, binding, pool string
 	generation, sequence           int64
-	limit                          int                     // of the binding when this runtime was counted on it
+	limit                          int                     // of the binding when this runtime was counted on it, 0 for none
 	blocks                         map[string]netip.Prefix // by rule and injection
 	leaves                         bool                    // its deprovision was published
 	since                          int                     // the step of its first answer
@@ -66,7 +66,7 @@ func (t *truth) init() {
 	t.given = map[string][]promises.Block{}
 }
 
-// replied checks each stored reply.
+// replied is called for each reply that is stored: it checks the reply against the invariants, and records it.
 func (w *world) replied(subject string, r events.Reply) {
 	t := &w.truth
 	w.note("ledger", r.RequestID, "is "+string(r.Status), replyDetails(r))
@@ -110,7 +110,7 @@ func (w *world) replied(subject string, r events.Reply) {
 	}
 }
 
-// taken records that a deprovision has taken a request id.
+// taken records that a deprovision has taken the request id of a reply subject: the deprovision is accepted.
 func (w *world) taken(subject string) {
 	for _, q := range w.truth.requests {
 		if q.subject == subject && q.event.Deprovision != nil {
@@ -133,7 +133,8 @@ func (w *world) leaves(runtime, by string) {
 	}
 }
 
-// isolated checks that a reply names the tenant of its request.
+// isolated checks that a reply with a tenant names that of a request with its subject. Requests without a tenant,
+// as of an operator, permit any.
 func (w *world) isolated(subject string, r events.Reply) {
 	if r.GlobalAccountID == "" {
 		return
@@ -161,7 +162,7 @@ func (w *world) told(msg *nats.Msg) {
 	}
 }
 
-// buried records the dead letters among the stored messages that are not replies.
+// buried is called for each stored message that is no reply. If it is a dead letter, buried records its event.
 func (w *world) buried(msg *nats.Msg) {
 	if n, err := strconv.ParseUint(msg.Header.Get(dead.HeaderSequence), 10, 64); err == nil {
 		w.truth.buried[n] = true
@@ -278,7 +279,7 @@ func (w *world) labelled(b engine.Binding, deleted bool) {
 	for _, p := range w.processes {
 		if !p.dead.Load() {
 			seen := b
-			seen.Deleting = b.Deleting && !w.off("deleting") // rule 3: offered although it is being deleted
+			seen.Deleting = b.Deleting && !w.off("deleting") // without rule 3: caches offer a binding although it is being deleted
 			p.watched = append(p.watched, watched{seen, deleted})
 		}
 	}
@@ -363,7 +364,7 @@ func (w *world) forgotten(ctx context.Context, subjects string) {
 	t := &w.truth
 	for _, q := range t.requests {
 		if q.subject == subjects {
-			delete(t.final, q.subject) // a reply without an account
+			delete(t.final, q.subject) // subjects is that of a single reply, to a request without an account
 			w.excuse(q)
 			continue
 		}
@@ -371,7 +372,7 @@ func (w *world) forgotten(ctx context.Context, subjects string) {
 			continue
 		}
 		if _, err := w.broker.Message(ctx, events.StreamReplies, eventstreams.Query{LastFor: q.subject}); err == nil {
-			continue // stored after what was purged
+			continue // a later reply than the purged ones is still there
 		}
 		delete(t.final, q.subject)
 		delete(t.force, q.event.RuntimeID)

@@ -56,7 +56,7 @@ type world struct {
 	healing      bool
 
 	truth     truth
-	tally     map[string]int // by binding, of the current check
+	tally     map[string]int // by binding: its count less its runtimes, for consistent
 	befell    map[plans.Kind]int
 	known     map[string]events.Reply // decoded replies, by their bytes
 	trace     trace.Trace
@@ -93,7 +93,7 @@ func newWorld(plan plans.Plan, mutant string) *world {
 	return w
 }
 
-// must panics: an error here is a fault of the simulation itself.
+// must panics if err is not nil: such an error is a fault of the simulation itself.
 func (w *world) must(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("seed %d: %v", w.plan.Seed, err))
@@ -106,20 +106,20 @@ func (w *world) off(rule string) bool { return w.mutant == rule }
 // Config is the current network configuration.
 func (w *world) Config() *network.Config { return w.ranges.Load() }
 
-// store publishes a process's message, and checks the invariants.
+// store publishes a message of a process, unless a mutant drops it, and checks the invariants if it was stored.
 func (w *world) store(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
 	var reply events.Reply
 	isReply := strings.HasPrefix(msg.Subject, w.replies)
 	if isReply {
 		reply = w.decoded(msg.Data)
 	}
-	if isReply && w.off("expect") { // rule 11: no expected sequence
+	if isReply && w.off("expect") { // without rule 11: a reply does not expect the last sequence of its subject
 		msg.Header.Del(jetstream.ExpectedLastSubjSeqHeader)
 	}
-	if isReply && reply.Status == events.StatusSealed && w.off("seal") && reply.For == "" { // rule 13 (b)
+	if isReply && reply.Status == events.StatusSealed && w.off("seal") && reply.For == "" { // without rule 13 (b): no event is sealed
 		return &jetstream.PubAck{}, nil
 	}
-	if isReply && reply.For != "" && w.off("take") { // rule 11: ids are not taken
+	if isReply && reply.For != "" && w.off("take") { // without rule 11: a deprovision does not take its id
 		expected, err := strconv.ParseUint(msg.Header.Get(jetstream.ExpectedLastSubjSeqHeader), 10, 64)
 		return &jetstream.PubAck{Sequence: expected}, err
 	}
@@ -146,7 +146,7 @@ func (w *world) decoded(data []byte) events.Reply {
 	return reply
 }
 
-// pass lets time pass.
+// pass lets some moments of virtual time pass.
 func (w *world) pass(moments int) {
 	w.moments += moments
 	w.note("", trace.Time, "", "")
@@ -218,7 +218,8 @@ func (w *world) beside(choices []*call) (steps []func()) {
 	return steps
 }
 
-// proceed lets a call take effect, or return.
+// proceed advances the call that the scheduler has chosen. It returns the answer if the call has taken effect.
+// Otherwise the call takes effect, is refused, is lost, or meets a fault.
 func (w *world) proceed(c *call) {
 	switch {
 	case c.Done:
@@ -233,7 +234,7 @@ func (w *world) proceed(c *call) {
 	case w.gate.IsDown(c.Port):
 		w.release(c, c.Port.Refused(), c.Op+" is refused: "+string(c.Port)+" is down")
 	case w.full(c):
-		if w.off("half") && c.Op == opLocateAndAssign { // rule 1: a failed script has written nothing
+		if w.off("half") && c.Op == opLocateAndAssign { // without rule 1: a script that fails has written a part
 			w.effect(c, "half of it")
 		}
 		w.release(c, errFull, c.Op+" is refused: Redis is full")
@@ -300,7 +301,7 @@ func (w *world) note(actor, op, arg, how string) {
 	w.trace.Note(trace.Step{At: time.Duration(w.moments) * moment, Actor: actor, Op: op, Arg: arg, How: how})
 }
 
-// bad records the first violation of an invariant.
+// bad records a violation of an invariant. Violations after the first are ignored.
 func (w *world) bad(invariant, format string, args ...any) {
 	if w.violation == "" {
 		w.violation = invariant + ": " + fmt.Sprintf(format, args...)

@@ -34,7 +34,7 @@ type Options struct {
 	LookEvery time.Duration
 	Observer  *observe.Observer
 	Now       func() time.Time
-	// Clock is measured at each look. It may be nil.
+	// Clock, unless nil, measures the clock of NATS at each look that NATS answers.
 	Clock *clock.Clock
 }
 
@@ -51,8 +51,8 @@ type Source struct {
 	unanswered int                  // looks in a row without an answer; only the goroutine that looks uses it
 
 	lost     atomic.Pointer[loss]        // nil while the consumer is open
-	lastLoss time.Time                   // only the goroutine that calls Next uses it
-	pause    *backoff.ExponentialBackOff // between attempts to reopen the consumer; likewise
+	lastLoss time.Time                   // when the consumer was last lost; only the goroutine that calls Next uses it
+	pause    *backoff.ExponentialBackOff // between attempts to reopen the consumer; only the goroutine that calls Next uses it
 }
 
 // loss records since when and why the consumer does not deliver.
@@ -136,7 +136,8 @@ func (s *Source) Held() (since time.Time, why error) {
 	return time.Time{}, nil
 }
 
-// AckWait returns the consumer's AckWait on the server, as of the last look.
+// AckWait returns the consumer's AckWait on the server, as of when the consumer was last opened, or of the last
+// look that NATS answered since. It is 0 before Open.
 func (s *Source) AckWait() time.Duration { return time.Duration(s.ackWait.Load()) }
 
 // Watch calls Look periodically until ctx ends. This is necessary because the server reports the deletion of
@@ -149,7 +150,7 @@ func (s *Source) Watch(ctx context.Context) {
 }
 
 // Look asks the server for the consumer once. If the consumer is gone or was recreated, it ends the iterator,
-// so that Next reopens it. Otherwise it updates AckWait, Held and Clock.
+// so that Next reopens it. Otherwise it updates AckWait, Held and Clock; if NATS does not answer, only Held.
 func (s *Source) Look(ctx context.Context) {
 	from := s.present()
 	if from.gone.Load() {
@@ -213,8 +214,8 @@ func (s *Source) open(consumer jetstream.Consumer) (*iterator, error) {
 const proven = 10 * time.Second
 
 // reopen retries to open the consumer after old has ended, until it succeeds. It returns nil once ctx has
-// ended. Messages of old can no longer be settled: if the stream was recreated, the acknowledgement of a
-// sequence would settle another event. They are redelivered if their stream still has them.
+// ended. Messages of old can no longer be settled: if the stream was recreated, their sequences may be those of
+// other events, which an acknowledgement would settle. They are redelivered if their stream still has them.
 func (s *Source) reopen(ctx context.Context, old *iterator, why error) *iterator {
 	old.gone.Store(true)
 	if s.lastLoss.IsZero() || old.delivered || s.Now().Sub(old.opened) > proven {

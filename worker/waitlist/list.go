@@ -21,7 +21,7 @@ type Entry struct {
 	Since    time.Time
 	Deadline time.Time
 
-	due  time.Time // when it is tried without a wake
+	due  time.Time // when it is tried even if nothing has changed that could serve it
 	at   int       // index in the heap
 	gone bool
 }
@@ -121,8 +121,8 @@ func without(entries []*Entry, gone *Entry) []*Entry {
 	return entries
 }
 
-// Retain removes the entries whose subject is not in subjects. It returns the number of subjects without an
-// entry.
+// Retain removes the entries whose subject is not in subjects, or is there with the value 0. It returns the
+// number of subjects without an entry.
 func (l *List) Retain(subjects map[string]uint64) (unknown int) {
 	for subject := range l.bySubject {
 		if subjects[subject] == 0 {

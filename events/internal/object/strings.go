@@ -19,8 +19,8 @@ func Strings(message []byte, top, inner map[string]string) {
 	})
 }
 
-// members reads an object's string members into found. It calls own with each name, and skips a member
-// whose value own has read.
+// members reads an object's string members into found, and ignores others. It calls own with each name; own
+// returns true if it has read the value itself.
 func members(dec *jsontext.Decoder, found map[string]string, own func(name string) bool) {
 	if dec.PeekKind() != '{' {
 		return

@@ -24,18 +24,21 @@ type Rules struct {
 	// Listen is the host:port that the page is served on, its own listener or the worker's. On a loopback
 	// address the page asks for a login only if a password, a token or an issuer is set.
 	Listen string
-	// Username and PasswordFile are for HTTP basic authentication. Defaults to none.
+	// Username and PasswordFile are for HTTP basic authentication: the name, and the path of a file with the
+	// password. If PasswordFile is "", no password is accepted.
 	Username, PasswordFile string
-	// TokenFile has a bearer token. Defaults to none.
+	// TokenFile is the path of a file with a bearer token. If it is "", no such token is accepted.
 	TokenFile string
 	// OIDC is a login at an issuer. Defaults to none.
 	OIDC OIDC
 }
 
-// Open reports whether every client may see the page.
+// Open reports whether every client may see the page without a login: none is configured, and Listen is a
+// loopback address.
 func (a Rules) Open() bool { return !a.asks() && Loopback(a.Listen) }
 
-// Refuses is the reason why the page is not served, "" if it is.
+// Refuses returns the reason why the page is not served: Listen is no loopback address, and no login is
+// configured. It returns "" if the page is served.
 func (a Rules) Refuses() string {
 	if a.asks() || Loopback(a.Listen) {
 		return ""
@@ -47,7 +50,8 @@ func (a Rules) Refuses() string {
 
 func (a Rules) asks() bool { return a.PasswordFile != "" || a.TokenFile != "" || a.OIDC.Issuer != "" }
 
-// Loopback reports whether only this machine can reach an address, host:port.
+// Loopback reports whether only this machine can reach an address, host:port. It is false for an invalid
+// address, and for a host that is neither localhost nor a loopback IP address.
 func Loopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	return err == nil && loopbackHost(host)
@@ -103,7 +107,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// attempt checks the request's Authorization header, unless too many logins have failed.
+// attempt checks the request's Authorization header, and answers the request. If too many logins from its
+// address have failed, it answers 429 without a check.
 func (g *guard) attempt(w http.ResponseWriter, r *http.Request) {
 	ended, wait := g.attempts.begin(r)
 	if wait > 0 {
@@ -116,7 +121,8 @@ func (g *guard) attempt(w http.ResponseWriter, r *http.Request) {
 	g.answer(w, r, err, visit{who, func() error { _, err := g.knows(r); return err }})
 }
 
-// session checks the cookie of a login at the issuer. It sends a browser without a valid one to the issuer.
+// session checks the cookie of a login at the issuer, and answers the request. A browser that navigates without
+// a valid cookie is redirected to the issuer instead, unless its user is known to be in no permitted group.
 func (g *guard) session(w http.ResponseWriter, r *http.Request) {
 	if g.login == nil {
 		g.answer(w, r, errUnknown, visit{})
@@ -162,7 +168,7 @@ func localName(host string) bool {
 var errUnknown = errors.New("unknown")
 
 // knows checks the request's password or token against the files as they are now, in constant time, or its ID
-// token by the issuer's keys. who names the viewer.
+// token by the issuer's keys. who names the viewer. Wrong or missing credentials lead to an error.
 func (g *guard) knows(r *http.Request) (who string, err error) {
 	from := " at " + prefixOf(r.RemoteAddr).String()
 	if token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {

@@ -45,8 +45,8 @@ func newAttempts(now func() time.Time, warn func(string)) *attempts {
 }
 
 // begin takes one attempt from the allowance of the request's address; a remembered login needs none. If none
-// is left, it returns how long to wait, and the caller must not check the login. Otherwise the caller checks
-// the login and calls ended with the result.
+// is left, it returns how long to wait, and the caller must not check the login. Otherwise wait is 0, and the
+// caller checks the login and calls ended with the result. A successful login puts its attempt back.
 func (a *attempts) begin(r *http.Request) (ended func(failed bool), wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

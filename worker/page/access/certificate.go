@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// certificate is the key pair in two files, as of the last handshake.
+// certificate is the key pair in two files, as they were when they were last read without an error.
 type certificate struct {
 	cert, key string // files
 	warn      func(string)
@@ -16,7 +16,7 @@ type certificate struct {
 	mu              sync.Mutex
 	certPEM, keyPEM []byte
 	pair            *tls.Certificate
-	failed          string // what was warned of last
+	failed          string // the last error that warn was called with, "" after a successful read
 }
 
 // TLSConfig serves the certificate in two files, which are reread at each handshake. If they are unreadable

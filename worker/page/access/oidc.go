@@ -54,9 +54,9 @@ const (
 const (
 	// The prefix __Host- prevents other hosts of the domain from setting these cookies.
 	sessionCookie = "__Host-hap-session" // an ID token
-	loginCookie   = "__Host-hap-login"   // of a login in progress
+	loginCookie   = "__Host-hap-login"   // the state of a login in progress
 	loginTakes    = 10 * time.Minute
-	maxCookie     = 3800    // of the 4,096 bytes that a browser keeps
+	maxCookie     = 3800    // bytes of a token: browsers keep 4,096 of a cookie with name and attributes
 	maxAnswer     = 1 << 20 // bytes of an answer of the issuer
 	issuerTimeout = 10 * time.Second
 	issuerPause   = 5 * time.Second // after a failed attempt to reach it
@@ -128,6 +128,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // issuer returns the issuer's metadata. It requests them until it succeeds once, at most every issuerPause.
+// Until then it returns errIssuer.
 func (l *login) issuer() (*oidc.Provider, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +148,9 @@ func (l *login) issuer() (*oidc.Provider, error) {
 	return provider, nil
 }
 
-// verify returns the token if the issuer issued it for this client, and its user is in a permitted group.
+// verify returns the token if the issuer issued it for this client, it has not expired, and its user is in a
+// permitted group. The error is errIssuer if the issuer's metadata cannot be read, errNotInGroup for a user in no
+// permitted group, and otherwise says what is wrong with the token.
 func (l *login) verify(ctx context.Context, raw string) (*oidc.IDToken, error) {
 	provider, err := l.issuer()
 	if err != nil {
@@ -170,7 +173,7 @@ func (l *login) verify(ctx context.Context, raw string) (*oidc.IDToken, error) {
 	return token, nil
 }
 
-// person verifies an ID token, and returns a name for its user.
+// person verifies an ID token, and returns its user as "person " and the token's subject.
 func (l *login) person(ctx context.Context, raw string) (string, error) {
 	token, err := l.verify(ctx, raw)
 	if err != nil {
@@ -179,7 +182,8 @@ func (l *login) person(ctx context.Context, raw string) (string, error) {
 	return "person " + token.Subject, nil
 }
 
-// remembers verifies the session that the browser keeps in its cookie.
+// remembers verifies the ID token in the browser's session cookie, and returns its user as person does. It
+// returns an error if there is no such cookie.
 func (l *login) remembers(r *http.Request) (string, error) {
 	cookie, err := r.Cookie(sessionCookie)
 	if err != nil {
@@ -188,7 +192,7 @@ func (l *login) remembers(r *http.Request) (string, error) {
 	return l.person(r.Context(), cookie.Value)
 }
 
-// groupsIn reads a claim that is a string or a list of strings.
+// groupsIn returns the groups in a claim that is a string or a list of strings, none for any other claim.
 func groupsIn(claim any) (groups []string) {
 	switch claim := claim.(type) {
 	case string:
@@ -216,7 +220,8 @@ func (l *login) client(provider *oidc.Provider) (*oauth2.Config, error) {
 	return c, nil
 }
 
-// begin starts a login: it redirects the browser to the issuer.
+// begin starts a login: it redirects the browser to the issuer. It answers 503 if the issuer's metadata or the
+// client's secret cannot be read.
 func (l *login) begin(w http.ResponseWriter, r *http.Request) {
 	provider, err := l.issuer()
 	if err == nil {
@@ -265,7 +270,8 @@ func (l *login) callback(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// exchange exchanges the authorization code for an ID token, and verifies it. until is the token's expiry.
+// exchange exchanges the authorization code for an ID token, and verifies it. until is the token's expiry. It
+// also returns an error if the nonce is not the token's, or if the token is too long for a cookie.
 func (l *login) exchange(ctx context.Context, code, nonce, verifier string) (raw string, until time.Time, err error) {
 	provider, err := l.issuer()
 	if err != nil {

@@ -31,10 +31,10 @@ type Call struct {
 	Port    Port
 	Op, Arg string
 	Do      func() error
-	Write   bool // an unknown result differs from a failure
+	Write   bool // it may write: if its answer is lost, the caller cannot know whether it took effect
 	Arrived time.Time
 
-	ready  time.Time // the scheduler does not see it before
+	ready  time.Time // before this time, the scheduler cannot choose it
 	answer chan error
 
 	// Changed under the gate's lock, read by the scheduler only.
@@ -81,8 +81,9 @@ func Actor(ctx context.Context) string {
 	return actor
 }
 
-// Pass takes a call through the gate. If left is set, its effect may still come, so the caller must not read
-// what the effect writes.
+// Pass takes a call through the gate: it blocks until the call has returned, its context has ended or the history
+// is over. In the latter two cases left is true: the effect may still come, so the caller must not read what the
+// effect writes.
 func (g *Gate) Pass(ctx context.Context, c *Call) (left bool, err error) {
 	if c.By.Dead() {
 		<-g.over
@@ -177,7 +178,7 @@ func (g *Gate) Moment(n int) {
 	}
 }
 
-// Take removes a call.
+// Take removes a call from the pending ones, if it is there.
 func (g *Gate) Take(c *Call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,7 +187,8 @@ func (g *Gate) Take(c *Call) {
 	}
 }
 
-// Release returns err to the caller. Then it is the turn of the call's actor.
+// Release removes a call, and returns err to its caller unless that has given up. Then it is the turn of the call's
+// actor.
 func (g *Gate) Release(c *Call, err error) {
 	g.Take(c)
 	g.mu.Lock()
@@ -234,7 +236,7 @@ func (g *Gate) Returned(actor string) {
 	g.last[actor] = time.Now()
 }
 
-// Drop removes the calls of a dead process, and returns those that had no effect yet.
+// Drop removes the pending calls of a dead process, and returns those of them that had no effect yet.
 func (g *Gate) Drop(by Caller) (open []*Call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -259,7 +261,7 @@ func (g *Gate) Pending(ops ...string) (all []*Call) {
 	return all
 }
 
-// Busy reports whether an actor has a call in flight.
+// Busy reports whether an actor waits for a call in flight.
 func (g *Gate) Busy(actor string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -63,6 +63,6 @@ var Faults = []Kind{
 	KeyLost, RebuildCut, RedisFull,
 }
 
-// FirstFaults are the faults before KeyLost, from which the seeds of mutants and of cured histories draw. Add
-// new kinds at the end of Faults, so that these seeds keep their histories.
+// FirstFaults are the faults before KeyLost. The seeds of mutants, and those of histories that failed once
+// (campaign.Cured), draw from them. Add new kinds at the end of Faults, so that these seeds keep their histories.
 var FirstFaults = Faults[:slices.Index(Faults, KeyLost)]

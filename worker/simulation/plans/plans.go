@@ -42,7 +42,7 @@ type Plan struct {
 	Bindings int
 	Tenants  int // 1 to 3
 	Limit    int // clusters for each account of the tenants with several; 0: none has several
-	Hurry    int // in one of Hurry steps, time passes although calls wait
+	Hurry    int // on average in one of Hurry steps, time passes although there are calls to choose
 	Networks bool
 	Items    []Item
 }
@@ -57,7 +57,7 @@ func Draw(seed uint64, kinds []Kind) Plan {
 	var some []Kind
 	for _, k := range kinds {
 		rarity := 3
-		if len(kinds) < 6 { // a narrow world
+		if len(kinds) < 6 { // so few kinds are all used
 			rarity = 1
 		}
 		if k == Large { // as expensive as a hundred histories

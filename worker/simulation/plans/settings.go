@@ -20,7 +20,7 @@ var FarOff = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.FixedZone(""
 type Settings struct {
 	Limit   int // of clusters for each account, 0 for none
 	Timeout time.Duration
-	Several bool // ga-1 and ga-2 may have several accounts, not ga-1 alone
+	Several bool // ga-1 and ga-2 may have several accounts; if false, ga-1 alone. Without Limit, no tenant may.
 	Led     bool // the plan aws leads to the pool gcp
 }
 

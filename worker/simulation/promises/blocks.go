@@ -38,14 +38,16 @@ func Held(state network.State) (all []Block) {
 	return all
 }
 
-// Blocks compares the network ranges in Redis with the ledger (I9).
+// Blocks compares the network blocks in Redis with those of the assignments in force (I9), except those of excused
+// runtimes. A runtime in Passed may have more blocks in Redis.
 func (f Facts) Blocks(bad Report) {
 	excused := func(b Block) bool { return f.Excused[b.Runtime] }
 	passed := func(b Block) bool { return excused(b) || f.Passed[b.Runtime] && !slices.Contains(f.Given, b) }
 	Same("Redis", slices.DeleteFunc(slices.Clone(f.Held), passed), slices.DeleteFunc(slices.Clone(f.Given), excused), bad)
 }
 
-// Same compares the blocks that a place has with those that it should have (I9).
+// Same reports the blocks that a place should have and has not, and those that it has and should not have (I9).
+// where names the place.
 func Same(where string, is, should []Block, bad Report) {
 	for _, b := range should {
 		if !slices.Contains(is, b) {

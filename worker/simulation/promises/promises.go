@@ -17,8 +17,8 @@ import (
 type Facts struct {
 	InForce  map[string]events.Reply   // by runtime: its assignment in force
 	Answered map[Claim]bool            // the claims of the answered assignments
-	Bindings map[string]engine.Binding // by name, live
-	Shoots   []engine.Shoot            // live
+	Bindings map[string]engine.Binding // by name, as they are in Gardener
+	Shoots   []engine.Shoot            // as they are in Gardener
 	Records  map[In]account.Record     // from Redis
 	Runtimes map[string][]Runtime      // by id, from Redis
 	Given    []Block                   // of the assignments in force

@@ -64,7 +64,7 @@ func (t *Trace) Note(s Step) {
 	t.Hash = t.Hash*1099511628211 ^ maphash.Comparable(hashSeed, [...]string{s.Actor, s.Op, s.Arg, s.How})
 }
 
-// Prose prints the steps that are not dull.
+// Prose prints the steps that are not dull, one a line. Of consecutive steps of time, it prints the last.
 func (t *Trace) Prose() string {
 	var text strings.Builder
 	steps := slices.DeleteFunc(slices.Clone(t.Steps), Step.dull)
