@@ -43,7 +43,7 @@ func (a Rules) Refuses() string {
 	if a.asks() || Loopback(a.Listen) {
 		return ""
 	}
-	return fmt.Sprintf("the operations page is not served: it listens on %s, which others can reach, and asks nobody who they are. "+
+	return fmt.Sprintf("the operations page is not served: it listens on %s, which others can reach, and no login is configured. "+
 		"Set telemetry.page.username with passwordFile, or telemetry.page.tokenFile, or telemetry.page.oidc; "+
 		"or bind telemetry.page.listen to 127.0.0.1; or set telemetry.page.enabled to false", a.Listen)
 }
@@ -117,7 +117,14 @@ func (g *guard) attempt(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	who, err := g.knows(r)
-	ended(err != nil && !errors.Is(err, errIssuer) && !errors.Is(err, errNotInGroup))
+	switch {
+	case err == nil, errors.Is(err, errNotInGroup):
+		ended(succeeded)
+	case errors.Is(err, errIssuer):
+		ended(undecided)
+	default:
+		ended(failed)
+	}
 	g.answer(w, r, err, visit{who, func() error { _, err := g.knows(r); return err }})
 }
 

@@ -44,17 +44,27 @@ func newAttempts(now func() time.Time, warn func(string)) *attempts {
 	}
 }
 
+// result is how the check of a login ended.
+type result int
+
+const (
+	succeeded result = iota
+	failed
+	undecided // the issuer, whose keys are needed, was not reached
+)
+
 // begin takes one attempt from the allowance of the request's address; a remembered login needs none. If none
 // is left, it returns how long to wait, and the caller must not check the login. Otherwise wait is 0, and the
-// caller checks the login and calls ended with the result. A successful login puts its attempt back.
-func (a *attempts) begin(r *http.Request) (ended func(failed bool), wait time.Duration) {
+// caller checks the login and calls ended with the result. Only a failed login uses up its attempt, and only a
+// successful one is remembered.
+func (a *attempts) begin(r *http.Request) (ended func(result), wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	digest, from := sha256.Sum256([]byte(r.Header.Get("Authorization"))), prefixOf(r.RemoteAddr)
 	if a.right[digest] {
-		return func(failed bool) {
-			if failed { // the secret has changed since the last login, or the ID token is over
-				a.end(digest, nil, failed)
+		return func(how result) {
+			if how == failed { // the secret has changed since the last login, or the ID token is over
+				a.end(digest, nil, how)
 			}
 		}, 0
 	}
@@ -68,17 +78,20 @@ func (a *attempts) begin(r *http.Request) (ended func(failed bool), wait time.Du
 		return nil, time.Duration((1 - mine.left) * float64(perFailure))
 	}
 	mine.left--
-	return func(failed bool) { a.end(digest, mine, failed) }, 0
+	return func(how result) { a.end(digest, mine, how) }, 0
 }
 
-func (a *attempts) end(digest [sha256.Size]byte, mine *allowance, failed bool) {
+func (a *attempts) end(digest [sha256.Size]byte, mine *allowance, how result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if failed {
+	if how == failed {
 		delete(a.right, digest)
 		return
 	}
 	mine.left = min(mine.left+1, maxFailures)
+	if how == undecided {
+		return
+	}
 	if len(a.right) >= maxLogins {
 		clear(a.right)
 	}

@@ -3,6 +3,7 @@ package access
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,33 @@ func TestGuessing(t *testing.T) {
 	}
 }
 
+// TestGuessingWhileTheIssuerIsDown: ID tokens that cannot be checked are no logins, and push none out.
+func TestGuessingWhileTheIssuerIsDown(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("right"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nothing := httptest.NewServer(nil)
+	nothing.Close()
+	p, _ := serve(t, Rules{Listen: ":8080", TokenFile: file, OIDC: OIDC{Issuer: nothing.URL, ClientID: "hap"}})
+	ask := func(token string, want int) {
+		t.Helper()
+		if w := get(t, from{p, "10.0.0.1:5"}, "/assets/page.css", "Authorization", "Bearer "+token); w.Code != want {
+			t.Fatalf("%s: %d, want %d", token, w.Code, want)
+		}
+	}
+	ask("right", http.StatusOK)
+	for n := range maxLogins + 1 {
+		ask(fmt.Sprint("x.y.", n), http.StatusServiceUnavailable)
+	}
+	for n := range maxFailures {
+		ask(fmt.Sprint("guess", n), http.StatusUnauthorized)
+	}
+	ask("another", http.StatusTooManyRequests)
+	ask("right", http.StatusOK)
+}
+
 // TestGuessingTakesTurns: a successful login does not use up the allowance.
 func TestGuessingTakesTurns(t *testing.T) {
 	t.Parallel()
@@ -94,7 +122,7 @@ func TestGuessingFromEverywhere(t *testing.T) {
 			held++
 			continue
 		}
-		ended(true)
+		ended(failed)
 	}
 	if len(a.by) > maxAddresses || held != maxAddresses-maxFailures {
 		t.Errorf("%d addresses are remembered, %d attempts were held", len(a.by), held)
