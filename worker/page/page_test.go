@@ -1,6 +1,8 @@
 package page
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,13 +12,16 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/page/access"
 )
@@ -223,6 +228,37 @@ func TestUnreadWaiting(t *testing.T) {
 	if body := get(t, p, "/").Body.String(); strings.Count(body, "– waiting") != 3 || strings.Contains(body, "2 or more") {
 		t.Errorf("what waits is not unknown:\n%s", body)
 	}
+}
+
+// silentRecords are those of a Redis that hangs.
+type silentRecords struct{ Records }
+
+func (silentRecords) Status(ctx context.Context, _ string) (account.Status, error) {
+	<-ctx.Done()
+	return account.Status{}, ctx.Err()
+}
+
+// punctualRoom is a waiting room that is not read after ctx has ended.
+type punctualRoom struct{ Room }
+
+func (r punctualRoom) Each(ctx context.Context, visit func(storage.WaitingRequest) error) error {
+	return cmp.Or(ctx.Err(), r.Room.Each(ctx, visit))
+}
+
+// TestRedisHangs: what waits is shown, and only Redis is said to fail.
+func TestRedisHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := newPage(t, demo(), nil)
+		from := *p.sources.Load()
+		from.Records, from.Room = silentRecords{from.Records}, punctualRoom{from.Room}
+		ctx, cancel := context.WithTimeout(t.Context(), readWithin)
+		defer cancel()
+		s := read(ctx, &from, p.opts.Settings(), p.now)
+		if !s.Queued || slices.ContainsFunc(s.Faults, func(f fault) bool { return f.Part == NATS }) {
+			t.Errorf("queued %t, faults %+v", s.Queued, s.Faults)
+		}
+	})
 }
 
 // TestLargePools holds that a page does not grow with the number of accounts.

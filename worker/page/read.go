@@ -38,11 +38,7 @@ func read(ctx context.Context, from *Sources, settings Settings, now func() time
 		s.Past = from.past.Look(ctx)
 		found.add(NATS, "cannot tell what was answered", s.Past.Err)
 	})
-	all.Go(func() {
-		found.add(Redis, "does not answer, counts are missing", s.readPools(ctx, from, settings))
-		found.add(NATS, "cannot say which requests wait", s.readWaiting(ctx, from))
-		s.countWaiting()
-	})
+	all.Go(func() { s.readPoolsAndWaiting(ctx, from, settings, &found) })
 	all.Go(func() { found.add(Ranges, "cannot be read", s.readNetworks(ctx, from)) })
 	all.Wait()
 	if err := s.unbuilt(); err != nil {
@@ -79,6 +75,27 @@ func byUrgency(a, b *pool) int {
 		cmp.Compare(a.Urgency(), b.Urgency()), cmp.Compare(b.Waiting.Count, a.Waiting.Count),
 		cmp.Compare(a.lasts(), b.lasts()), cmp.Compare(a.Name(), b.Name()),
 	)
+}
+
+// readPoolsAndWaiting reads the pools and what waits for them. A dependency that hangs takes no time of the
+// other, and is the one that the fault names.
+func (s *state) readPoolsAndWaiting(ctx context.Context, from *Sources, settings Settings, found *faults) {
+	const silent, unread = "does not answer, counts are missing", "cannot say which requests wait"
+	var room sync.WaitGroup
+	var oldest map[string][]waiter
+	room.Go(func() {
+		var err error
+		oldest, err = s.readOldest(ctx, from.Room)
+		found.add(NATS, unread, err)
+	})
+	found.add(Redis, silent, s.readPools(ctx, from, settings))
+	room.Wait()
+	if s.Queued {
+		room, queue := s.readQueues(ctx, from, oldest)
+		found.add(NATS, unread, room)
+		found.add(Redis, silent, queue)
+	}
+	s.countWaiting()
 }
 
 // readPools reads the pools. If Redis fails, the accounts are still shown by their labels.

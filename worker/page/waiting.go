@@ -70,62 +70,77 @@ func (l queue) Figure() figure {
 	return figureOf(l.Known, l.Count)
 }
 
-// readWaiting reads the oldest mostWaiting waiting requests, by pool. If there are more, it also reads the
-// first firstOfPool requests of up to mostPools pools of which it has found fewer than that, and fewer than wait
-// in Redis.
-func (s *state) readWaiting(ctx context.Context, from *Sources) error {
-	lines := map[string][]waiter{}
+// readOldest returns the oldest mostWaiting waiting requests by pool. It sets Queued if it succeeds, and More if
+// there are more of them.
+func (s *state) readOldest(ctx context.Context, room Room) (map[string][]waiter, error) {
+	oldest := map[string][]waiter{}
 	read := 0
-	err := from.Room.Each(ctx, func(r storage.WaitingRequest) error {
+	err := room.Each(ctx, func(r storage.WaitingRequest) error {
 		if read == mostWaiting {
 			s.More = true
 			return errEnough
 		}
 		read++
-		lines[r.Pool] = append(lines[r.Pool], newWaiter(r))
+		oldest[r.Pool] = append(oldest[r.Pool], newWaiter(r))
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	s.Queued = true
+	return oldest, nil
+}
+
+// readQueues sets what waits for each pool. If oldest are not all, it also reads the first firstOfPool requests
+// of up to mostPools pools of which oldest has fewer than that, and fewer than wait in Redis. It returns the
+// errors of the waiting room and of the queues in Redis.
+func (s *state) readQueues(ctx context.Context, from *Sources, oldest map[string][]waiter) (room, queues error) {
+	for _, name := range slices.Sorted(maps.Keys(oldest)) {
+		if s.pool(name) == nil { // no account is labelled for it
+			s.Pools = append(s.Pools, &pool{Pool: engine.ParsePool(name), counts: map[account.State]int{}, Unlabelled: true, Status: account.Status{Built: true}})
+		}
+	}
+	var searches, places errgroup.Group
+	searches.SetLimit(poolsAtOnce)
+	places.SetLimit(poolsAtOnce)
+	looked := 0
+	for _, p := range s.Pools {
+		p.Waiting.First = oldest[p.Name()]
+		if s.More && len(p.Waiting.First) < firstOfPool && p.Status.Waiting > len(p.Waiting.First) && looked < mostPools {
+			looked++
+			searches.Go(func() error { return p.search(ctx, from.Room) })
+		}
+	}
+	room = searches.Wait()
+	for _, p := range s.Pools {
+		if len(p.Waiting.First) > 0 {
+			places.Go(func() error { return p.line(ctx, from.Records) })
+		}
+	}
+	return room, places.Wait()
+}
+
+// search reads the first waiting requests of the pool from the waiting room.
+func (p *pool) search(ctx context.Context, room Room) error {
+	var found []waiter
+	err := room.Matching(ctx, events.WaitingAddress{Pool: p.Name()}, func(r storage.WaitingRequest) error {
+		if found = append(found, newWaiter(r)); len(found) == firstOfPool {
+			return errEnough
+		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
-	s.Queued = true
-	for _, name := range slices.Sorted(maps.Keys(lines)) {
-		if s.pool(name) == nil { // no account is labelled for it
-			s.Pools = append(s.Pools, &pool{Pool: engine.ParsePool(name), counts: map[account.State]int{}, Unlabelled: true, Status: account.Status{Built: true}})
-		}
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(poolsAtOnce)
-	looked := 0
-	for _, p := range s.Pools {
-		found := lines[p.Name()]
-		search := s.More && len(found) < firstOfPool && p.Status.Waiting > len(found) && looked < mostPools
-		if search {
-			looked++
-		}
-		if search || len(found) > 0 {
-			group.Go(func() error { return p.line(ctx, from, found, search) })
-		}
-	}
-	return group.Wait()
+	p.Waiting.First = found
+	return nil
 }
 
-// line sets the first waiting requests of the pool, in the order in which they are served, and counts them.
-// With search, it reads them from the waiting room; otherwise it takes found.
-func (p *pool) line(ctx context.Context, from *Sources, found []waiter, search bool) error {
-	if search {
-		found = nil
-		err := from.Room.Matching(ctx, events.WaitingAddress{Pool: p.Name()}, func(r storage.WaitingRequest) error {
-			if found = append(found, newWaiter(r)); len(found) == firstOfPool {
-				return errEnough
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errEnough) {
-			return err
-		}
-	}
-	places, err := p.places(ctx, from.Records)
+// line puts the waiting requests that were found in the order in which they are served, counts them, and
+// leaves the first firstOfPool.
+func (p *pool) line(ctx context.Context, from Records) error {
+	places, err := p.places(ctx, from)
+	found := p.Waiting.First
 	for i := range found {
 		found[i].Position = places[found[i].Runtime]
 	}
