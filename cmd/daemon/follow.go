@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"time"
 
 	"github.com/hap-worker/hap-worker/worker/filewatch"
 )
@@ -17,4 +18,21 @@ func (d *daemon) followFile(ctx context.Context, path string, seen uint64, chang
 			d.log.Error("cannot watch a file; restart the worker after changing it", "source", path, "error", err)
 		}
 	})
+}
+
+// firstListWithin is how long the start of a worker waits for the first list of an object without which it can
+// serve: a minute of silence, or a right that is missing, must not keep it from all other requests.
+const firstListWithin = 10 * time.Second
+
+// firstList waits up to firstListWithin until synced returns. Then it logs a warning, and the worker starts as
+// if the object did not exist; the watch goes on. It returns an error only if ctx ends.
+func (d *daemon) firstList(ctx context.Context, object string, synced func(context.Context) error) error {
+	within, cancel := context.WithTimeout(ctx, firstListWithin)
+	defer cancel()
+	err := synced(within)
+	if err != nil && ctx.Err() == nil {
+		d.log.Warn("starts without an object that cannot be read, as if it did not exist; takes it once it can", "source", object, "error", err)
+		return nil
+	}
+	return err
 }

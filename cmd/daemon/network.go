@@ -73,8 +73,8 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 	return nil
 }
 
-// watchIPAMConfig reads and follows the IPAMConfig. A worker also starts if the IPAMConfig is missing or
-// invalid, and allots no ranges until there is a valid one.
+// watchIPAMConfig reads and follows the IPAMConfig. A worker also starts if the IPAMConfig is missing,
+// invalid or cannot be read, and allots no ranges until there is a valid one.
 func (d *daemon) watchIPAMConfig(ctx, background context.Context) error {
 	name := "IPAMConfig " + d.cfg.Network.Config
 	watch, err := connect.IPAMConfig(d.cfg, func(content []byte, found bool) {
@@ -95,7 +95,7 @@ func (d *daemon) watchIPAMConfig(ctx, background context.Context) error {
 	if err := watch.Start(background); err != nil {
 		return err
 	}
-	return watch.WaitSynced(ctx)
+	return d.firstList(ctx, name, watch.WaitSynced)
 }
 
 func (d *daemon) networkRefused(ctx context.Context, source string, err error) {

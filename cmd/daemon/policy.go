@@ -40,10 +40,11 @@ func (d *daemon) openPolicy(ctx, background context.Context) error {
 	return nil
 }
 
-// watchPolicy follows the ConfigMap. A worker also starts if the policy is missing or invalid.
-// Requests for an interface then wait, and all others are served.
+// watchPolicy follows the ConfigMap. A worker also starts if the policy is missing, invalid or
+// cannot be read. Requests for an interface then wait, and all others are served.
 func (d *daemon) watchPolicy(ctx, background context.Context) error {
-	d.policies.Expect("ConfigMap " + d.cfg.Policy.ConfigMap)
+	name := "ConfigMap " + d.cfg.Policy.ConfigMap
+	d.policies.Expect(name)
 	watch, err := connect.PolicyConfig(d.cfg, func(content string, found bool) {
 		if !found {
 			d.policies.DropPolicy()
@@ -51,7 +52,7 @@ func (d *daemon) watchPolicy(ctx, background context.Context) error {
 			d.log.Warn("the policy was removed: requests for an interface wait for a new one", "configMap", d.cfg.Policy.ConfigMap)
 			return
 		}
-		d.reloaded(background, "ConfigMap "+d.cfg.Policy.ConfigMap, d.policies.TakePolicy([]byte(content)), "digest", policy.Digest([]byte(content)))
+		d.reloaded(background, name, d.policies.TakePolicy([]byte(content)), "digest", policy.Digest([]byte(content)))
 	}, func(text string) { d.log.Warn(text) })
 	if err != nil {
 		return err
@@ -60,7 +61,7 @@ func (d *daemon) watchPolicy(ctx, background context.Context) error {
 	if err := watch.Start(background); err != nil {
 		return err
 	}
-	return watch.WaitSynced(ctx)
+	return d.firstList(ctx, name, watch.WaitSynced)
 }
 
 // reloaded reports that a source of the policy was reloaded, or why it was rejected. After a
