@@ -134,8 +134,8 @@ type Decision struct {
 	// The regions that the rules were matched against.
 	PlatformRegion    string `json:"platformRegion,omitzero"`
 	HyperscalerRegion string `json:"hyperscalerRegion,omitzero"`
-	// Passed are at most three rules of the plan that the decision did not use, the more specific
-	// ones first.
+	// Passed are at most three rules of the plan that the decision did not use: first those that are more
+	// specific than the used one and do not match, the closest ones first; then less specific ones that match.
 	Passed []Passed `json:"passed,omitempty"`
 	// Origin is how the binding was found: own, revived, labelled, claimed, shared, or shoot if Redis was
 	// rebuilt from the Shoot.

@@ -20,7 +20,7 @@ const (
 	fewQueued       = 2048
 	mostQueued      = 8192
 	mostQueuedBytes = 8 << 20
-	// roomWait is how long enqueue blocks at most while the queue is full.
+	// roomWait is how long enqueue blocks at most while the queue is full. Then the event goes back to the stream.
 	roomWait = 100 * time.Millisecond
 	// slowPlaces is the number of additional handlers for each one of Options.Concurrency. It bounds the
 	// events that wait for Gardener and do not count toward Options.Concurrency (leavePlace).

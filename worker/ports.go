@@ -105,7 +105,8 @@ type Gardener interface {
 	Get(ctx context.Context, name string) (engine.Binding, error)
 	// Referrer returns the kind and name by which a Shoot refers to the binding. For a Secret, these
 	// are of the CredentialsBinding or SecretBinding that refers to the Secret; if there is none,
-	// the error is an engine.Error with CodeUnknownBinding.
+	// the error is an engine.Error with CodeUnknownBinding. If it cannot be asked, the error is
+	// engine.ErrUnavailable.
 	Referrer(ctx context.Context, binding string) (kind, name string, err error)
 
 	// Patches of bindings, with the resourceVersion of the binding that the caller has seen. Errors:

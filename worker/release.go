@@ -66,8 +66,9 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 	return h.emptied(ctx, r, place.Pool, left)
 }
 
-// depart releases the runtime of a deprovision in Redis. For another tenant's runtime it changes nothing
-// and returns an InvalidEvent error.
+// depart releases the runtime of a deprovision in Redis. It changes nothing if the runtime is another tenant's,
+// which is an InvalidEvent error, or has left the pool since its place was read, which is no error
+// (Departure.Moved).
 func (h *Handler) depart(ctx context.Context, place account.Place, e events.Event) (account.Departure, error) {
 	left, err := h.counters.ReleaseRuntime(ctx, place, e.RuntimeID, e.Deprovision.GlobalAccountID)
 	if err == nil && left.Foreign {

@@ -12,7 +12,7 @@ import (
 // neither counted nor logged.
 const maxForeign = 10_000
 
-// foreigners counts and logs each foreign message once.
+// foreigners counts and logs each foreign message once, up to maxForeign messages.
 type foreigners struct {
 	count func(stream string)
 	log   func(text string, f *events.Foreign)

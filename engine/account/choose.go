@@ -62,7 +62,7 @@ func (p *Pool) chooseOwn(r Request, c *choice) (mayClaim bool) {
 }
 
 // liveElsewhere reports whether a tenant with one account has runtimes on an account that must not gain any.
-// The request then waits: it must not begin a second account (I4).
+// The request must then not begin a second account (I4): it gets another account that is in use already, or waits.
 func (p *Pool) liveElsewhere(r Request, own []string) bool {
 	return !r.Terms.Several && slices.ContainsFunc(own, func(name string) bool {
 		rec := p.bindings[name]

@@ -210,7 +210,7 @@ func (c *Comparison) differences(r Request, platform, hyperscaler []string) []Di
 	return found
 }
 
-// some returns the regions at these indexes, nil for all.
+// some returns the regions of list at these indexes; nil, which stands for every region, if at has all of them.
 func some(list []string, at []int) []string {
 	if len(at) == len(list) {
 		return nil

@@ -61,7 +61,8 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// read returns the newest reply.
+// read decodes the newest reply that has arrived, which may be a waiting or sealed one. Call it only after one
+// has arrived. It returns the error of events.ReadStored for a message that cannot be read.
 func (w *waiter) read() (events.Reply, error) {
 	w.mu.Lock()
 	sequence, data := w.sequence, w.data

@@ -13,13 +13,13 @@ const (
 	most = 50_000
 )
 
-// trails are the sequences of replies by name.
+// trails are the sequences of the replies that name an account, or a tenant, by that name.
 type trails map[string]*trail
 
 // trail has the sequences of the last replies, oldest first.
 type trail struct {
 	sequences []uint64
-	lost      int // number of older ones that were dropped
+	lost      int // number of older ones that were dropped; after halve has dropped the trail, a new one begins with 0
 }
 
 func (t trails) add(name string, sequence uint64) {

@@ -54,7 +54,7 @@ func (r *Rebuilder) seal(ctx context.Context, info *observe.Rebuild) error {
 	}
 	info.Sealed += int(sealed.stored.Load())
 	if err != nil {
-		return fmt.Errorf("seal the events that are not settled: %w", err)
+		return fmt.Errorf("seal the events that are not settled and the waiting requests: %w", err)
 	}
 	return nil
 }
