@@ -187,7 +187,7 @@ func (c *Client) Publish(ctx context.Context, e events.Event) error {
 	if err != nil {
 		return err
 	}
-	ack, err := c.publish(ctx, e.ID, msg)
+	ack, err := c.publish(ctx, e.ID, msg, false)
 	if err != nil || !ack.Duplicate {
 		return err
 	}
@@ -209,7 +209,7 @@ func (c *Client) Ask(ctx context.Context, e events.Event, options ...RequestOpti
 	}
 	defer c.leave(w)
 	w.event = &e
-	ack, err := c.publish(ctx, e.ID, msg)
+	ack, err := c.publish(ctx, e.ID, msg, false)
 	if err != nil {
 		return events.Reply{}, err
 	}

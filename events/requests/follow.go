@@ -84,20 +84,22 @@ func (w *waiter) answered() bool {
 	return err == nil && reply.Status != events.StatusSealed && reply.Answers(*w.event)
 }
 
-// wait makes sure that the Client follows the replies, and then registers a waiter for the subject. Every reply
-// that is stored on the subject after wait returns arrives at the waiter.
+// wait registers a waiter for the subject, and then makes sure that the Client follows the replies. In the other
+// order watchReplies could stop following in between, since no request waits. Every reply that is stored on the
+// subject after wait returns arrives at the waiter.
 func (c *Client) wait(ctx context.Context, subject, id string, options []RequestOption) (*waiter, error) {
 	var r request
 	for _, option := range options {
 		option(&r)
 	}
-	if err := c.follow(ctx); err != nil {
-		return nil, fmt.Errorf("request %s: %w", id, err)
-	}
 	w := &waiter{subject: subject, id: id, onWaiting: r.waiting, arrived: make(chan struct{}, 1), relook: make(chan struct{}, 1)}
 	c.mu.Lock()
 	c.waiters[subject] = append(c.waiters[subject], w)
 	c.mu.Unlock()
+	if err := c.follow(ctx); err != nil {
+		c.leave(w)
+		return nil, fmt.Errorf("request %s: %w", id, err)
+	}
 	return w, nil
 }
 

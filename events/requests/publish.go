@@ -38,18 +38,23 @@ func (c *Client) message(ctx context.Context, e events.Event) (*nats.Msg, error)
 
 // publish retries until the stream has the message, ctx or the Client ends, or the error is hopeless.
 // The server drops repeats within its duplicate window; workers answer later ones with the same reply.
-func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg) (ack *jetstream.PubAck, err error) {
+// stored is true if the stream may have the event already; the error then does not deny it.
+func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg, stored bool) (ack *jetstream.PubAck, err error) {
 	err = c.retry(ctx, msg.Subject, func(ctx context.Context) error {
 		ack, err = c.js.PublishMsg(ctx, msg)
 		if hopeless(err) {
 			return backoff.Permanent(err)
 		}
+		stored = stored || err != nil && !refused(err)
 		return streams.Explained(msg.Header.Get(jetstream.ExpectedStreamHeader), msg.Subject, err)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("request %s is not published on %s: %w", id, msg.Subject, err)
+	switch {
+	case err == nil:
+		return ack, nil
+	case stored && !errors.Is(err, nats.ErrPermissionViolation):
+		return nil, fmt.Errorf("request %s may be published on %s or not, ask again under the same id: %w", id, msg.Subject, err)
 	}
-	return ack, nil
+	return nil, fmt.Errorf("request %s is not published on %s: %w", id, msg.Subject, err)
 }
 
 // publishAnew publishes a message that the server called a duplicate once more, under a random message
@@ -58,8 +63,15 @@ func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg) (ack *je
 func (c *Client) publishAnew(ctx context.Context, id string, msg *nats.Msg) error {
 	header := maps.Clone(msg.Header)
 	header[jetstream.MsgIDHeader] = []string{msg.Header.Get(jetstream.MsgIDHeader) + "/" + rand.Text()}
-	_, err := c.publish(ctx, id, &nats.Msg{Subject: msg.Subject, Header: header, Data: msg.Data})
+	_, err := c.publish(ctx, id, &nats.Msg{Subject: msg.Subject, Header: header, Data: msg.Data}, true)
 	return err
+}
+
+// refused reports whether an attempt failed without storing the message: the server said so, or no server has
+// the stream.
+func refused(err error) bool {
+	_, api := errors.AsType[*jetstream.APIError](err)
+	return api || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
 // hopeless reports whether publishing the same message would fail again: it is too large, its subject belongs to
