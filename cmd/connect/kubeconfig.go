@@ -26,16 +26,20 @@ func following(config *rest.Config, load func() (*rest.Config, error), files []s
 	if config.CAFile != "" { // client-go itself follows the files of certificate, key and token
 		files = append(slices.Clone(files), config.CAFile)
 	}
+	c := &credentials{load: load, files: files, now: time.Now}
+	c.sum, c.looked = c.read(), c.now()
+	config, err := load() // again, after the sum: a later change of the files is noticed
+	if err != nil {
+		return nil, err
+	}
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, err
 	}
-	first, err := rest.TransportFor(config)
-	if err != nil {
+	c.host = config.Host
+	if c.transport, err = rest.TransportFor(config); err != nil {
 		return nil, err
 	}
-	c := &credentials{load: load, host: config.Host, files: files, now: time.Now, transport: first}
-	c.sum, c.looked = c.read(), c.now()
 	out := rest.AnonymousClientConfig(config)
 	out.TLSClientConfig, out.Dial, out.Proxy, out.Transport, out.Host = rest.TLSClientConfig{}, nil, nil, c, server.String()
 	return out, nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // guard is an API server that accepts one token, and echoes the request's body.
@@ -94,6 +95,30 @@ func TestKubeconfigIsFollowed(t *testing.T) {
 	ask("200 hello")
 	if want := []string{"old", "old", "old", "old", "new", "new"}; !slices.Equal(g.seen, want) {
 		t.Errorf("tokens %q, want %q", g.seen, want)
+	}
+}
+
+// TestKubeconfigChangesAtTheStart: a change between two readings at the start is noticed.
+func TestKubeconfigChangesAtTheStart(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	kubeconfig(t, file, "https://127.0.0.1:1", "old")
+	load := func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", file) }
+	config, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig(t, file, "https://127.0.0.1:1", "new")
+	read := 0
+	followed, err := following(config, func() (*rest.Config, error) {
+		read++
+		return load()
+	}, []string{file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := followed.Transport.(*credentials); read != 1 || c.sum != c.read() {
+		t.Errorf("the files were read %d times after their sum", read)
 	}
 }
 

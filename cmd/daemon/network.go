@@ -22,6 +22,8 @@ type networks struct {
 
 	mu      sync.Mutex
 	content []byte // source of current
+
+	storing sync.Mutex // held while parents are written, so that those of an older configuration are not the last
 }
 
 // Config returns the present configuration, nil if there is none.
@@ -137,6 +139,8 @@ func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 // the configuration is replaced. While Redis has no ranges, it cannot succeed.
 func (d *daemon) setParents(ctx context.Context, ranges *blocks.Ranges, config *network.Config) {
 	err := loop.Retry(ctx, loop.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}, func() error {
+		d.networks.storing.Lock()
+		defer d.networks.storing.Unlock()
 		if d.networks.Config() != config {
 			return nil
 		}
