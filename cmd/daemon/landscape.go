@@ -38,7 +38,7 @@ type identity struct {
 	foreign chan error // the first *engine.ForeignError
 
 	mu      sync.Mutex
-	unnamed bool // the worker has logged that the ledger does not record its landscape
+	unnamed bool // the worker has warned that the ledger does not record its landscape
 }
 
 // openLandscape checks, before the first decision, that Redis, the streams and the bindings belong
@@ -105,24 +105,25 @@ func (i *identity) compare(ctx context.Context) error {
 	return nil
 }
 
-// name records the landscape in the ledger. If it cannot, it logs a warning and never tries again: without
-// a record in the ledger, the worker compares only Redis with the bindings.
+// name records the landscape in the ledger, if the worker may manage streams. If it cannot, it warns once, and
+// the next check tries again: without a record in the ledger, a worker compares only Redis with the bindings.
 func (i *identity) name(ctx context.Context, landscape engine.Landscape) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.unnamed {
-		return
-	}
 	const todo = "until the ledger has a record, the worker compares only the landscape of Redis with that of the bindings; run hapctl landscape adopt with credentials that may change the stream"
-	if !i.manage {
-		i.unnamed = true
-		i.log.Warn("the ledger does not record its landscape, and nats.manage is false: "+todo, "ledger", i.at.ledger, "landscape", landscape.String())
+	var err error
+	if i.manage {
+		err = i.ledger.SetLandscape(ctx, landscape)
+	}
+	switch {
+	case i.manage && err == nil || ctx.Err() != nil || i.unnamed:
 		return
-	}
-	if err := i.ledger.SetLandscape(ctx, landscape); err != nil && ctx.Err() == nil {
-		i.unnamed = true
+	case i.manage:
 		i.log.Warn("could not record the landscape in the ledger: "+todo, "ledger", i.at.ledger, "landscape", landscape.String(), "error", err)
+	default:
+		i.log.Warn("the ledger does not record its landscape, and nats.manage is false: "+todo, "ledger", i.at.ledger, "landscape", landscape.String())
 	}
+	i.unnamed = true
 }
 
 // watch repeats the check until ctx ends, and logs each error.
