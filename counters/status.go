@@ -70,8 +70,12 @@ func (s *Store) epochs(ctx context.Context, keys map[string][]string) (account.E
 	}
 	epochs := make(account.Epochs, len(calls))
 	for i, call := range calls {
-		if replies[i] != nil {
-			epochs[call.Place] = replies[i].Text()
+		if replies[i] == nil {
+			continue
+		}
+		epochs[call.Place] = replies[i].Text()
+		if err := replies[i].Err(); err != nil {
+			return nil, err
 		}
 	}
 	return epochs, nil
