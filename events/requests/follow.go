@@ -100,6 +100,10 @@ func (c *Client) wait(ctx context.Context, subject, id string, options []Request
 		c.leave(w)
 		return nil, fmt.Errorf("request %s: %w", id, err)
 	}
+	select {
+	case <-w.relook: // of the follower that began here: await looks when it was told to
+	default:
+	}
 	return w, nil
 }
 

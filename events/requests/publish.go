@@ -41,11 +41,12 @@ func (c *Client) message(ctx context.Context, e events.Event) (*nats.Msg, error)
 // stored is true if the stream may have the event already; the error then does not deny it.
 func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg, stored bool) (ack *jetstream.PubAck, err error) {
 	err = c.retry(ctx, msg.Subject, func(ctx context.Context) error {
+		sent := ctx.Err() == nil
 		ack, err = c.js.PublishMsg(ctx, msg)
+		stored = stored || sent && !refused(err)
 		if hopeless(err) {
 			return backoff.Permanent(err)
 		}
-		stored = stored || err != nil && !refused(err)
 		return streams.Explained(msg.Header.Get(jetstream.ExpectedStreamHeader), msg.Subject, err)
 	})
 	switch {
@@ -67,11 +68,11 @@ func (c *Client) publishAnew(ctx context.Context, id string, msg *nats.Msg) erro
 	return err
 }
 
-// refused reports whether an attempt failed without storing the message: the server said so, or no server has
-// the stream.
+// refused reports whether an attempt failed without storing the message: the server said so, no stream has the
+// subject, or the message was too large to be sent.
 func refused(err error) bool {
 	_, api := errors.AsType[*jetstream.APIError](err)
-	return api || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
+	return api || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrMaxPayload)
 }
 
 // hopeless reports whether publishing the same message would fail again: it is too large, its subject belongs to
