@@ -132,12 +132,13 @@ func (f *Follower) take(fact storage.Fact) {
 		return
 	}
 	f.progress.Read = max(f.progress.Read, fact.Position)
-	f.accounts.add(fact.Binding, fact.Position)
+	if !f.occupancy.Take(fact) {
+		f.accounts.add(fact.Binding, fact.Position)
+	}
 	f.tenants.add(fact.GlobalAccountID, fact.Position)
 	f.last[f.next] = fact
 	f.next = (f.next + 1) % keepLast
 	f.rate(fact)
-	f.occupancy.Take(fact)
 }
 
 // Last returns up to n of the last replies, newest first.
@@ -156,7 +157,7 @@ func (f *Follower) Last(n int) []storage.Fact {
 }
 
 // Account returns the sequences of the last n replies about an account, newest first, and the number of older
-// ones.
+// ones. It leaves out replies that repeat a decision.
 func (f *Follower) Account(name string, n int) (sequences []uint64, more int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -122,6 +122,30 @@ func TestFollower(t *testing.T) {
 	}
 }
 
+// TestRepeatsOfAnAccount: a reply that repeats a decision says nothing new of its account. A reply without a
+// number does.
+func TestRepeatsOfAnAccount(t *testing.T) {
+	t.Parallel()
+	left := func(request string, decision int64) storage.Fact {
+		f := assigned("rt-1", "ga-1", "aws-1", decision, false, time.Minute)
+		f.Status, f.RequestID = events.StatusReleased, request
+		return f
+	}
+	l := &ledger{}
+	l.store(
+		assigned("rt-1", "ga-1", "aws-1", 1, true, 40*24*time.Hour), assigned("rt-1", "ga-1", "aws-1", 1, false, time.Hour), left("q-2", 2), left("q-3", 2),
+		assigned("rt-2", "ga-1", "aws-1", 0, false, time.Minute), assigned("rt-3", "ga-1", "aws-1", 0, false, time.Minute),
+	)
+	f := follow(t, l)
+	f.Look(t.Context())
+	if at, more := f.Account("aws-1", 10); !slices.Equal(at, []uint64{6, 5, 3, 1}) || more != 0 {
+		t.Errorf("the account's replies are at %v, and %d more", at, more)
+	}
+	if at, _ := f.Tenant("ga-1", 10); len(at) != 6 {
+		t.Errorf("the tenant's replies are at %v", at)
+	}
+}
+
 // TestALedgerThatBreaks: after an error, the next Look reads on. If the stream was recreated, it reads from
 // the start.
 func TestALedgerThatBreaks(t *testing.T) {

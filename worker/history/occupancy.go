@@ -39,12 +39,13 @@ type Occupancy struct {
 	now     func() time.Time
 	windows []Window
 	longest time.Duration
-	pools   map[string]*pool
+	pools   map[string][][]Change // a ring buffer for each window
+	counted Decisions
 }
 
 // NewOccupancy returns an empty Occupancy with these windows.
 func NewOccupancy(now func() time.Time, windows ...Window) *Occupancy {
-	o := &Occupancy{now: now, windows: windows, pools: map[string]*pool{}}
+	o := &Occupancy{now: now, windows: windows, pools: map[string][][]Change{}, counted: Decisions{}}
 	for _, w := range windows {
 		o.longest = max(o.longest, w.Length())
 	}
@@ -60,33 +61,10 @@ type Change struct {
 	Left   int   // clusters that were deprovisioned
 }
 
-// pool has the changes of a pool, and the set of decisions that are counted.
-type pool struct {
-	rings [][]Change            // a ring buffer for each window
-	seen  map[int64]*[64]uint64 // bitmap of decisions, 4,096 on each page
-}
-
-// first reports whether a decision was not counted before, and marks it as counted. A reply that repeats an
-// assignment under another request id has the same decision. A reply without a decision (0) always counts.
-func (p *pool) first(decision int64) bool {
-	if decision <= 0 {
-		return true
-	}
-	page := p.seen[decision>>12]
-	if page == nil {
-		page = new([64]uint64)
-		p.seen[decision>>12] = page
-	}
-	word, bit := &page[decision>>6&63], uint64(1)<<(decision&63)
-	told := *word&bit != 0
-	*word |= bit
-	return !told
-}
-
 // Take counts the change of a reply: an assignment, a release of a runtime, or the return of an account. It
 // ignores a reply that names no binding or no pool, is older than the longest window, or repeats a decision that
-// is counted already. Replies have to come in the order of the ledger.
-func (o *Occupancy) Take(fact storage.Fact) {
+// was taken before. It reports whether the reply is such a repeat. Replies have to come in the order of the ledger.
+func (o *Occupancy) Take(fact storage.Fact) (repeats bool) {
 	var c Change
 	switch fact.Status {
 	case events.StatusAssigned:
@@ -99,29 +77,32 @@ func (o *Occupancy) Take(fact storage.Fact) {
 	case events.StatusReturned:
 		c.Freed = 1
 	case events.StatusWaiting, events.StatusResolved, events.StatusRejected, events.StatusSealed:
-		return
+		return false
 	}
 	if fact.Binding == "" || fact.Pool == "" {
-		return
+		return false
 	}
-	p := o.pools[fact.Pool]
-	if p == nil {
+	rings := o.pools[fact.Pool]
+	if rings == nil {
 		if len(o.pools) >= mostPools {
-			return
+			return false
 		}
-		p = &pool{seen: map[int64]*[64]uint64{}}
 		for _, w := range o.windows {
-			p.rings = append(p.rings, make([]Change, w.Steps))
+			rings = append(rings, make([]Change, w.Steps))
 		}
-		o.pools[fact.Pool] = p
+		o.pools[fact.Pool] = rings
 	}
 	// A fact before the windows marks its decision too: an extra reply may repeat it much later.
-	if !p.first(fact.Sequence) || o.now().Sub(fact.Time) > o.longest {
-		return
+	if !o.counted.First(fact.Pool, fact.Sequence) {
+		return true
+	}
+	if o.now().Sub(fact.Time) > o.longest {
+		return false
 	}
 	for i, w := range o.windows {
-		w.count(p.rings[i], fact.Time, c)
+		w.count(rings[i], fact.Time, c)
 	}
+	return false
 }
 
 func (w Window) number(at time.Time) int64 { return at.Unix() / int64(w.Step/time.Second) }
@@ -145,11 +126,11 @@ func (w Window) count(ring []Change, at time.Time, c Change) {
 // unknown pool or window all are zero.
 func (o *Occupancy) Changes(of string, w Window) []Change {
 	out := make([]Change, w.Steps)
-	p, window := o.pools[of], slices.Index(o.windows, w)
-	if p == nil || window < 0 {
+	rings, window := o.pools[of], slices.Index(o.windows, w)
+	if rings == nil || window < 0 {
 		return out
 	}
-	ring, last := p.rings[window], w.number(o.now())
+	ring, last := rings[window], w.number(o.now())
 	for i := range out {
 		number := last - int64(w.Steps-1-i)
 		if number < 0 {

@@ -51,6 +51,11 @@ func (t tenure) Shown() []stay {
 // More is the number of clusters that are not shown.
 func (t tenure) More() int { return max(0, len(t.Clusters)-clustersShown) }
 
+// staying returns the index of the stay of a runtime that has not ended, -1 if there is none.
+func (t tenure) staying(runtime string) int {
+	return slices.IndexFunc(t.Clusters, func(c stay) bool { return c.Runtime == runtime && c.To.IsZero() })
+}
+
 // accountView shows an account's present state, and its past tenures with their clusters.
 func (p *Page) accountView(w http.ResponseWriter, r *http.Request) {
 	from := p.connected(w)
@@ -92,13 +97,15 @@ func tenures(replies []events.Stored) []tenure {
 		case events.StatusAssigned:
 			t := lastTenure(&all, r)
 			t.Emptied, t.Dirty = time.Time{}, false // a tenant may come back to an account that drains
-			t.Clusters = append(t.Clusters, stay{Runtime: r.RuntimeID, Tenant: r.GlobalAccountID, Request: r.RequestID, From: s.Time})
+			if t.staying(r.RuntimeID) < 0 {
+				t.Clusters = append(t.Clusters, stay{Runtime: r.RuntimeID, Tenant: r.GlobalAccountID, Request: r.RequestID, From: s.Time})
+			}
 			if t.From.IsZero() {
 				t.From = s.Time
 			}
 		case events.StatusReleased:
 			t := lastTenure(&all, r)
-			i := slices.IndexFunc(t.Clusters, func(c stay) bool { return c.Runtime == r.RuntimeID && c.To.IsZero() })
+			i := t.staying(r.RuntimeID)
 			if i < 0 {
 				t.Clusters = append(t.Clusters, stay{Runtime: r.RuntimeID, Tenant: r.GlobalAccountID, Request: r.RequestID})
 				i = len(t.Clusters) - 1

@@ -31,3 +31,23 @@ func TestTenureGoesOn(t *testing.T) {
 		}
 	}
 }
+
+// TestStayGoesOn: a runtime that is on the account and is assigned to it again has one stay, from the first reply.
+func TestStayGoesOn(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1_700_000_000, 0)
+	reply := func(minute int, runtime string, status events.Status) events.Stored {
+		r := events.Reply{RuntimeID: runtime, Status: status, GlobalAccountID: "ga-1", Binding: &events.Binding{Name: "b-1"}}
+		return events.Stored{Reply: r, Time: at.Add(time.Duration(minute) * time.Minute)}
+	}
+	all := tenures([]events.Stored{
+		reply(5, "rt-1", events.StatusAssigned), reply(4, "rt-1", events.StatusReleased),
+		reply(3, "rt-2", events.StatusAssigned), reply(2, "rt-1", events.StatusAssigned), reply(1, "rt-1", events.StatusAssigned),
+	})
+	if len(all) != 1 || len(all[0].Clusters) != 3 {
+		t.Fatalf("%+v, want one tenure with three stays", all)
+	}
+	if first := all[0].Clusters[0]; !first.From.Equal(at.Add(time.Minute)) || !first.To.Equal(at.Add(4*time.Minute)) {
+		t.Errorf("the first stay is %+v", first)
+	}
+}
