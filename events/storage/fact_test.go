@@ -9,6 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 func TestLedgerFacts(t *testing.T) {
@@ -94,15 +95,15 @@ func facts(t *testing.T, ledger *storage.Ledger) ([]storage.Fact, error) {
 	return found, err
 }
 
-// TestLedgerFactsSince: FactsSince reads no older reply, and misses no newer one.
-func TestLedgerFactsSince(t *testing.T) {
+// TestLedgerSince: OfTenant reads no reply from before since, and misses no newer one.
+func TestLedgerSince(t *testing.T) {
 	t.Parallel()
 	_, js := setup(t)
 	ledger := storage.NewLedger(js, subjects(t), "/hap-worker")
 	since := func(at time.Time) (found []string) {
 		t.Helper()
-		if err := ledger.FactsSince(within(t), at, func(f storage.Fact) error {
-			found = append(found, f.RequestID)
+		if _, err := ledger.OfTenant(within(t), "ga-1", at, streams.Everything, func(s events.Stored) error {
+			found = append(found, s.Reply.RequestID)
 			return nil
 		}); err != nil {
 			t.Fatal(err)

@@ -74,7 +74,7 @@ func (l *Ledger) Claims(ctx context.Context, since time.Time, most uint64, visit
 }
 
 // newest visits the replies whose JSON contains a text, within the same bounds as OfTenant. It decodes only
-// these, and therefore costs less than FactsSince. An unreadable message that contains the text comes as
+// these, and therefore costs less than FactsAfter. An unreadable message that contains the text comes as
 // Stored.Foreign.
 func (l *Ledger) newest(ctx context.Context, text string, since time.Time, most uint64, visit func(events.Stored) error) (streams.Extent, error) {
 	with := []byte(text)

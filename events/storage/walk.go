@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"time"
 
 	"github.com/hap-worker/hap-worker/events/streams"
 
@@ -56,13 +55,6 @@ func (l *Ledger) facts(visit func(Fact) error) func(streams.Message) error {
 		fact.Subject, fact.Position, fact.Time = msg.Subject, msg.Sequence, msg.Time
 		return visit(fact)
 	}
-}
-
-// FactsSince is FactsAfter for the replies that were stored at since or later. Its cost does not grow with the
-// number of older replies.
-func (l *Ledger) FactsSince(ctx context.Context, since time.Time, visit func(Fact) error) error {
-	_, err := streams.WalkNewest(ctx, l.streams, l.stream(), since, streams.Everything, l.facts(visit))
-	return err
 }
 
 // Unsettled visits the events that are left in HAP_EVENTS, delivered or not, oldest first. It leaves

@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
+	past "github.com/hap-worker/hap-worker/worker/history"
 )
 
 const (
@@ -40,6 +41,19 @@ type moment struct {
 	Status    events.Status `json:"status"`
 	Clusters  *int          `json:"clusters,omitempty"` // on the account afterwards
 	Text      string        `json:"text"`
+}
+
+// timeline returns the moments of replies, which must be in the order of the ledger.
+func timeline(replies []ledgerReply) []moment {
+	all, decisions := []moment{}, past.Decisions{}
+	for _, l := range replies {
+		m := momentOf(l)
+		if d := l.Reply.Decision; d != nil && !decisions.First(d.Pool, d.Sequence) {
+			m.Text = "repeats an earlier answer"
+		}
+		all = append(all, m)
+	}
+	return all
 }
 
 func momentOf(l ledgerReply) moment {
@@ -108,7 +122,7 @@ func (f *finder) findAccount(ctx context.Context, name string) (cli.View, error)
 	if err != nil || !known {
 		return nil, err
 	}
-	v := accountFinding{bindingDetail: detail, Timeline: []moment{}}
+	v := accountFinding{bindingDetail: detail}
 	runtimes := slices.Clone(detail.Runtimes)
 	slices.SortFunc(runtimes, func(a, b runtimeView) int { return int(b.Sequence - a.Sequence) })
 	if most := int(min(f.most(mostRuntimes), math.MaxInt)); len(runtimes) > most {
@@ -132,8 +146,6 @@ func (f *finder) findAccount(ctx context.Context, name string) (cli.View, error)
 		return l.Reply.RuntimeID != "" && (l.Reply.Binding == nil || l.Reply.Binding.Name != name)
 	})
 	slices.SortFunc(all, func(a, b ledgerReply) int { return int(a.StreamSequence) - int(b.StreamSequence) })
-	for _, l := range all {
-		v.Timeline = append(v.Timeline, momentOf(l))
-	}
+	v.Timeline = timeline(all)
 	return v, nil
 }

@@ -116,14 +116,10 @@ func (b *lookingBack) readPast(ctx context.Context, s *cli.Shell, cfg *config.Co
 	}
 	until := time.Now()
 	window := past.Back(time.Duration(b.since), plotSteps)
-	occupancy := past.NewOccupancy(func() time.Time { return until }, window)
+	var occupancy *past.Occupancy
 	err = s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
-		return storage.NewLedger(js, subjects, cli.Source).FactsSince(ctx, until.Add(-window.Length()), func(fact storage.Fact) error {
-			if !fact.Time.After(until) { // pools shows no later facts
-				occupancy.Take(fact)
-			}
-			return nil
-		})
+		occupancy, err = occupancyUntil(ctx, storage.NewLedger(js, subjects, cli.Source), until, window)
+		return err
 	})
 	if err != nil {
 		return poolsPast{}, err
@@ -137,6 +133,18 @@ func (b *lookingBack) readPast(ctx context.Context, s *cli.Shell, cfg *config.Co
 		v.Pools = append(v.Pools, pastOf(&pools[i], occupancy.Changes(pools[i].Pool, window), window.Step, v.Until))
 	}
 	return v, nil
+}
+
+// occupancyUntil sums the ledger's changes within a window that ends at until. It reads the whole ledger, since a
+// reply may repeat a decision that is older than the window.
+func occupancyUntil(ctx context.Context, ledger past.Ledger, until time.Time, window past.Window) (*past.Occupancy, error) {
+	occupancy := past.NewOccupancy(func() time.Time { return until }, window)
+	return occupancy, ledger.FactsAfter(ctx, 0, func(fact storage.Fact) error {
+		if !fact.Time.After(until) { // pools shows no later facts
+			occupancy.Take(fact)
+		}
+		return nil
+	})
 }
 
 // poolsNow counts the accounts of all pools, or of the pool that args name.

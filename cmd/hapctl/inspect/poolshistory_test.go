@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -65,6 +66,45 @@ func TestPoolsPastIsDrawn(t *testing.T) {
 	v.Show(&got, false)
 	if got.String() != drawn {
 		t.Errorf("drawn is\n%s", got.String())
+	}
+}
+
+// oldLedger has a cluster that came two days ago, an extra reply about it of today, a cluster of today, and one of
+// tomorrow. A reader that begins a day ago does not see the first reply.
+type oldLedger struct{ past.Ledger }
+
+func (oldLedger) FactsAfter(_ context.Context, sequence uint64, visit func(storage.Fact) error) error {
+	for i, f := range []storage.Fact{
+		{RuntimeID: "rt-1", Sequence: 1, Claimed: true, Time: pastUntil.Add(-48 * time.Hour)},
+		{RuntimeID: "rt-1", Sequence: 1, Time: pastUntil.Add(-time.Hour)},
+		{RuntimeID: "rt-2", Sequence: 2, Time: pastUntil.Add(-time.Hour)},
+		{RuntimeID: "rt-3", Sequence: 3, Time: pastUntil.Add(time.Hour)},
+	} {
+		f.Status, f.Pool, f.Binding, f.Position = events.StatusAssigned, "aws", "aws-1", uint64(i+1)
+		if f.Position <= sequence {
+			continue
+		}
+		if err := visit(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestPoolsPastOfOldDecisions: a reply of the window that repeats an older decision is no arrival.
+func TestPoolsPastOfOldDecisions(t *testing.T) {
+	t.Parallel()
+	window := past.Back(cli.Day, plotSteps)
+	o, err := occupancyUntil(t.Context(), oldLedger{}, pastUntil, window)
+	if err != nil {
+		t.Fatal(err)
+	}
+	came := 0
+	for _, c := range o.Changes("aws", window) {
+		came += c.Came
+	}
+	if came != 1 {
+		t.Errorf("%d clusters came, want 1", came)
 	}
 }
 
