@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,7 @@ const AuditWithin = 10 * time.Minute
 
 // Confirm names the change and its target, and asks for consent on a terminal unless
 // yes is set. Without a terminal and without yes it returns a usage error.
-func (s *Shell) Confirm(what string, yes bool) error {
+func (s *Shell) Confirm(ctx context.Context, what string, yes bool) error {
 	s.Announce(what)
 	if yes {
 		return nil
@@ -22,17 +23,33 @@ func (s *Shell) Confirm(what string, yes bool) error {
 	if !Terminal(s.Stdin) {
 		return Usagef("%s? Pass --yes: there is no terminal to ask on", what)
 	}
-	return s.Ask(what)
+	return s.Ask(ctx, what)
 }
 
-// Ask asks for consent on a terminal. It returns an error if the user does not consent.
-func (s *Shell) Ask(what string) error {
+// Ask asks for consent on a terminal. It returns an error if the user does not consent, and the error of ctx as
+// soon as ctx ends: the read of the answer then goes on until the program ends.
+func (s *Shell) Ask(ctx context.Context, what string) error {
 	fmt.Fprintf(s.Stderr, "hapctl: %s? [y/N] ", what)
-	answer, err := bufio.NewReader(s.Stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+	type line struct {
+		text string
+		err  error
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
+	answered := make(chan line, 1)
+	go func() {
+		text, err := bufio.NewReader(s.Stdin).ReadString('\n')
+		answered <- line{text, err}
+	}()
+	var answer line
+	select {
+	case answer = <-answered:
+	case <-ctx.Done():
+		fmt.Fprintln(s.Stderr)
+		return fmt.Errorf("nothing was changed: %w", ctx.Err())
+	}
+	if answer.err != nil && !errors.Is(answer.err, io.EOF) {
+		return answer.err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer.text)) {
 	case "y", "yes":
 		return nil
 	}

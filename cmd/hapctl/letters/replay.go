@@ -98,7 +98,7 @@ func (r *replayer) named(ctx context.Context, which string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	if err := r.Shell.Confirm(fmt.Sprintf("publish the %s %s, dead since %s as %s, once more",
+	if err := r.Shell.Confirm(ctx, fmt.Sprintf("publish the %s %s, dead since %s as %s, once more",
 		e.Type, l.Event.ID, l.StoredAt.Format(time.RFC3339), l.Code), yes); err != nil {
 		return err
 	}

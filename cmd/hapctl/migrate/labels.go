@@ -140,7 +140,7 @@ func migrateLabels(ctx context.Context, s *cli.Shell, client *gardener.Client, a
 	conflicts := len(v.Bindings) - len(todo)
 	var failed error
 	if apply && len(todo) > 0 {
-		if err := s.Confirm("rename the labels of "+cli.Count(len(todo), "account")+"; workers that still run with the present keys do not find them then", yes); err != nil {
+		if err := s.Confirm(ctx, "rename the labels of "+cli.Count(len(todo), "account")+"; workers that still run with the present keys do not find them then", yes); err != nil {
 			return err
 		}
 		var more int

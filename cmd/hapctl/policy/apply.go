@@ -172,7 +172,7 @@ func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *poli
 		s.Announce("would " + what)
 		return s.Print(v)
 	}
-	if err := s.Confirm(what, c.yes); err != nil {
+	if err := s.Confirm(ctx, what, c.yes); err != nil {
 		return err
 	}
 	written, err := p.store.Write(ctx, p.version, string(content), time.Now())

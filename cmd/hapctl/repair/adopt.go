@@ -228,7 +228,7 @@ func runAdopt(ctx context.Context, s *cli.Shell, b *bearings, yes, dryRun bool) 
 		return s.Print(v)
 	}
 	what := fmt.Sprintf("record %s, of Gardener at %s, in %s", b.own, b.view.Places[0].At, strings.Join(replaced, ", and in "))
-	if err := s.Confirm(what, yes); err != nil {
+	if err := s.Confirm(ctx, what, yes); err != nil {
 		return err
 	}
 	ledger := b.view.Places[2]

@@ -130,7 +130,7 @@ func runVerify(ctx context.Context, s *cli.Shell, audit *audit.Audit, tell *prog
 	}
 	var changed []account.Drift
 	if n := repairable(found.Drifts, drainIdle); repair && n > 0 {
-		if err := s.Confirm(fmt.Sprintf("repair %d of %d drifts in Redis", n, len(found.Drifts)), yes); err != nil {
+		if err := s.Confirm(ctx, fmt.Sprintf("repair %d of %d drifts in Redis", n, len(found.Drifts)), yes); err != nil {
 			return err
 		}
 		found, changed, err = runRepair(ctx, s, audit, tell, found, drainIdle)
@@ -218,7 +218,7 @@ themselves.`,
 			if err != nil {
 				return err
 			}
-			if err := s.Confirm("discard what Redis has and build it anew", yes); err != nil {
+			if err := s.Confirm(ctx, "discard what Redis has and build it anew", yes); err != nil {
 				return err
 			}
 			if empty {

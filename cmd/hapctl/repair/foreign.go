@@ -195,7 +195,7 @@ func removeForeign(ctx context.Context, s *cli.Shell, messages *foreign.Messages
 	if dryRun {
 		return s.Print(v)
 	}
-	if err := s.Confirm(removalText(m), yes); err != nil {
+	if err := s.Confirm(ctx, removalText(m), yes); err != nil {
 		return err
 	}
 	if err := messages.Remove(ctx, m); err != nil {

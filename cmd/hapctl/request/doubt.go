@@ -38,7 +38,7 @@ func (r *Requester) settleDoubt(ctx context.Context, e events.Event, given, yes 
 	if !cli.Terminal(r.Shell.Stdin) {
 		return nil
 	}
-	return r.Shell.Ask(fmt.Sprintf("publish the %s all the same", e.Type))
+	return r.Shell.Ask(ctx, fmt.Sprintf("publish the %s all the same", e.Type))
 }
 
 // unknownToLedger doubts the deprovision of a runtime that has no reply in the ledger, apart from sealed
