@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"iter"
 	"strings"
 	"testing"
@@ -111,6 +112,21 @@ func TestFailureAfterRepairs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestVerifyOutOfTime: a verification whose --timeout passes ends with the exit code of time-outs.
+func TestVerifyOutOfTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		redis := crooked{Counters: memory.NewCounters()}
+		a := redis.audit(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 0)
+		defer cancel()
+		s := cli.New(strings.NewReader(""), io.Discard, io.Discard)
+		if err := runVerify(ctx, s, a, newProgress(s), false, false, false); cli.ExitCode(err) != cli.ExitTimeout {
+			t.Errorf("it ends with %v, exit code %d", err, cli.ExitCode(err))
+		}
+	})
 }
 
 func kinds(drifts []driftView) string {
