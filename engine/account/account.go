@@ -148,7 +148,7 @@ type Verdict string
 const (
 	Chosen       Verdict = "chosen"
 	AtLimit      Verdict = "at-limit"
-	LessFitting  Verdict = "less-fitting" // rule 3 puts another account of the tenant first, or I4 excludes it
+	LessFitting  Verdict = "less-fitting" // rule 3 puts another account of the tenant first, or another one is in use and it may have only one (I4)
 	BarredHere   Verdict = "barred"       // dirty, held back or internal
 	HeldByOther  Verdict = "held"         // another tenant's in Redis, dirtying, or Held (see there)
 	MoreClusters Verdict = "more-used"    // shared pools: another one has fewer clusters

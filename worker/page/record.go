@@ -85,7 +85,7 @@ func verdictText(verdict string) string {
 	case account.AtLimit:
 		return "at its limit"
 	case account.LessFitting:
-		return "another one of the tenant's comes first"
+		return "another one of the tenant's comes first, or is in use and the tenant may have only one"
 	case account.BarredHere:
 		return "cordoned, internal, dirty, being deleted or a duplicate"
 	case account.HeldByOther:
