@@ -17,8 +17,8 @@ local function take_up(ARGV)
   for i = 14, first - 1 do barred[ARGV[i]] = true end
 end
 
--- What was read once is not read again, and a record that the runtime is taken
--- off is seen without it.
+-- Reads each binding once: take and choose see the record of the runtime's
+-- earlier binding without the runtime, although that is not written yet.
 local function look(name)
   if not read[name] then read[name] = get_binding(name) end
   return read[name]
@@ -40,7 +40,7 @@ local function fetch(names)
   end
 end
 
--- A full list keeps its last place for the binding that is chosen.
+-- In a full list the chosen binding replaces the last one; others are left out.
 local function note(name, clusters, verdict)
   local at = #considered + 1
   if at > 3 * most then
@@ -54,7 +54,9 @@ end
 const assignChoice = `
 local function full(rec) return several and limit > 0 and rec.count >= limit end
 
--- One account: the fullest, whatever the strategy, of equal ones the one that was claimed last; an idle second one may exist (I4).
+-- A tenant that may have one account uses the one with more clusters, whatever the
+-- strategy, since an idle second one must not come into use (I4); of two with as
+-- many clusters, the one that was claimed last.
 local function prefers(a, b)
   if not several and a.count == b.count then return a.claimed > b.claimed end
   if several and strategy == 'round-robin' then return a.count < b.count end
@@ -149,7 +151,7 @@ local function choose_shared()
   return chosen, 'shared'
 end
 
--- Rule 12: nobody claims ahead of those who wait; they are served in turn.
+-- Rule 12: while others wait, only a request whose turn it is may claim.
 local function overtakes() return not in_turn and redis.call('ZCARD', KEYS[6]) > 0 end
 
 -- Rule 3: the tenant's own, then one that its label gives the tenant, then an unclaimed one.
@@ -172,8 +174,10 @@ local function with_considered(out)
   return out
 end
 
--- Rule 3: an unconfirmed claim of g that meets an unclaimed label at g or above
--- was released meanwhile; ours must be told apart from that one. So it was where it meets one of the tenant's above g.
+-- Returns the generation for an unconfirmed claim. Rule 3: the claim was released
+-- meanwhile if its label is unclaimed at that generation or above, or the tenant's
+-- above it. Then the claim takes the generation after the label's, so that it
+-- differs from the released one.
 local function outgrown(name, generation)
   for i = first, #asked, 3 do
     local seen = tonumber(asked[i + 1])
@@ -182,8 +186,8 @@ local function outgrown(name, generation)
   return generation
 end
 
--- Rule 11: the assignment stays while one of its requests may be answered with it. Returns
--- whether this one is a further one.
+-- Adds the request to those of the assignment, and returns whether it was not among
+-- them. Rule 11: the assignment stays while one of them may be answered with it.
 local function relies(rt)
   local known = 0
   for one in string.gmatch(rt.request, '[^ ]+') do
@@ -194,8 +198,8 @@ local function relies(rt)
   return true
 end
 
--- Rule 4: at once only if the binding is confirmed, which then confirms the
--- runtime, or the runtime is.
+-- Rule 4: the request may be answered at once only if the runtime or its binding is
+-- confirmed. A confirmed binding confirms the runtime.
 local function answer(rt, rec, repeated, waited)
   local generation, confirmed, further = rec.generation, rt.confirmed or rec.confirmed, repeated and relies(rt)
   if not confirmed then generation = outgrown(rt.binding, generation) end
@@ -208,7 +212,7 @@ local function answer(rt, rec, repeated, waited)
     bit(confirmed) .. '|' .. rt.origin .. '|' .. first_request(rt) .. '|' .. bit(repeated) .. '|' .. num(rec.count) .. '|0'
 end
 
--- Tenants are served in turn: who has just been is next when all others have.
+-- Tenants are served in turn: the one that was served last comes after all others.
 local function had_turn(sequence)
   if redis.call('ZCARD', KEYS[6]) == 0 then
     shrink('DEL', KEYS[7])
@@ -272,7 +276,7 @@ if rt.state == 'assigned' then
     (rec.state == 'claiming' or rec.state == 'claimed') then
     return answer(rt, rec, true)
   end
-  if rec.known then -- forget that and go on; it is written only if something is decided
+  if rec.known then -- take the runtime off that binding; it is written only with a new decision
     forgotten = rt.binding
     less(rec)
   end

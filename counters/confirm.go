@@ -72,7 +72,7 @@ if rec.state == 'claiming' then
   free_binding(name, rec)
   return {'OK', 1}
 end
--- Others of a rebuilt or adopted binding may have been answered long ago.
+-- Rule 6: other runtimes of a rebuilt or adopted binding may have been answered long ago.
 rec.state, rec.pristine = 'dirtying', false
 if not rt.confirmed then
   less(rec)

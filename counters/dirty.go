@@ -111,8 +111,9 @@ local function packed() return get(2, name) or '' end
 local was = packed()
 local function now(change) return {'OK', change, was, packed()} end
 
--- A clean label is an idle claim of the next generation: it is written before
--- anyone is answered, which fences whoever else may still write it.
+-- Records the claim that the label shows. If the label is not dirty, that is an
+-- idle claim of the next generation: a worker writes the label of that generation
+-- before it answers a request, and that write fences every other writer.
 local function adopt()
   rec.state, rec.tenant, rec.generation = 'claimed', tenant, generation + 1
   rec.confirmed, rec.claimed, rec.pristine = false, 0, false
@@ -132,12 +133,12 @@ local function overtaken()
 end
 
 if rec.state == 'free' then
-  -- Runtimes that no label accounts for: their binding is nobody's to adopt.
+  -- If no label accounts for the runtimes of the binding, no tenant adopts it.
   if unclaimed or rec.count > 0 then return now('') end
   return adopt()
 end
 if not loose() then return now('') end
--- Older than this claim: another claim's, which a cache still shows.
+-- The label is older than this claim: a cache lags, or the claim has not written its label yet.
 if generation < rec.generation and (rec.confirmed or after ~= rec.generation) then return now('') end
 if dirty and rec.state ~= 'dirtying' and not foreign then
   rec.state, rec.generation, rec.pristine = 'dirtying', generation, false
@@ -145,8 +146,8 @@ if dirty and rec.state ~= 'dirtying' and not foreign then
   return now('dirtying')
 end
 if unclaimed then
-  -- An older label is one that this claim has not written yet. An idle claim writes
-  -- none: it may be adopted, as the next generation, from a cache that was behind.
+  -- A label of before this claim does not free the binding. An idle claim has written
+  -- no label: its generation is one above that of the label that it was adopted from.
   local idle = rec.state == 'claimed'
   if generation < rec.generation - (idle and 1 or 0) then return now('') end
   free_binding(name, rec)

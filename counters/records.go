@@ -71,8 +71,9 @@ local function get_runtime(id)
     confirmed = confirmed == '1', origin = origin, tenant = tenant}
 end
 
--- Rule 16: what is remembered of a runtime whose place has this number, nothing of before it came back;
--- and whether it has left since that place was read.
+-- Rule 16: returns the record of a runtime whose place has the number after, and
+-- whether the runtime went to another pool since that place was read. A record of an
+-- earlier move is ignored, since the runtime has come back.
 local function arrived(id, after)
   local rt = get_runtime(id)
   if rt.state == 'moved' then
@@ -86,7 +87,7 @@ local function arrived(id, after)
   return rt, false
 end
 
--- waited says that it did until now.
+-- waited: the runtime waits according to its record so far.
 local function put_runtime(id, rt, waited)
   if rt.state == 'waiting' then
     grow('ZADD', KEYS[6], num(rt.sequence), id)
@@ -104,8 +105,8 @@ end
 
 local function is_shared(rec) return rec.state == 'claimed' and rec.tenant == '' end
 
--- Rule 7: at zero a claim drains, confirmed stays as it was; a dirtying
--- binding stays dirtying and a shared one has no claim to lose.
+-- Rule 7: takes a runtime off the record. A claim without runtimes drains, and stays
+-- confirmed or unconfirmed; a dirtying or shared binding keeps its state.
 local function less(rec)
   rec.count = math.max(0, rec.count - 1)
   if rec.count == 0 and not is_shared(rec) and (rec.state == 'claiming' or rec.state == 'claimed') then
@@ -113,8 +114,8 @@ local function less(rec)
   end
 end
 
--- left says that a runtime which may have been answered has left the account:
--- it goes back to its pool only when it was cleaned.
+-- left: the runtime may have been answered. Its account may then hold a cluster, and
+-- goes back to the pool only after it was cleaned.
 local function unassign(name, id, left)
   local rec = get_binding(name)
   if not rec.known then return end
@@ -124,12 +125,12 @@ local function unassign(name, id, left)
   put_binding(name, rec)
 end
 
--- Rules 8 and 9: the claim of that generation has ended with nobody left.
+-- Rules 8 and 9: reports whether the record is that claim, ended and without runtimes.
 local function emptied(rec, generation)
   return (rec.state == 'draining' or rec.state == 'dirtying') and rec.generation == generation and rec.count == 0
 end
 
--- The requests that a runtime was assigned by have spaces between: see account.Runtime.
+-- rt.request has the requests that the runtime is assigned by, separated by spaces.
 local function first_request(rt) return string.match(rt.request, '^[^ ]*') end
 
 local function decided(outcome, rt)

@@ -20,7 +20,7 @@ local id, request = ARGV[1], ARGV[2]
 local rt, left = arrived(id, tonumber(ARGV[3]))
 if left then return decided('moved', rt) end
 if rt.state == 'gone' then return decided('superseded', {binding = '', sequence = rt.sequence, request = rt.request}) end
-if rt.state == 'assigned' then -- left to whoever serves it
+if rt.state == 'assigned' then -- left to the worker that assigned it
   local out = decided('assigned', rt)
   out[7], out[8], out[10] = rt.confirmed and 1 or 0, rt.origin, 1
   return out
@@ -63,7 +63,7 @@ for one in string.gmatch(rt.request, '[^ ]+') do
   if one == request then relied = true else rest[#rest + 1] = one end
 end
 if not relied then return {'OK'} end
-if rt.state == 'assigned' and #rest > 0 then -- others may have been answered with it
+if rt.state == 'assigned' and #rest > 0 then -- the other requests may have been answered with it
   rt.request = table.concat(rest, ' ')
   put_runtime(id, rt)
   return {'OK'}

@@ -41,7 +41,7 @@ end
 local out = {'OK', rt.binding, '', 0, num(rt.sequence), 0, 'free', repeated and 1 or 0, rt.request, 0, 0}
 if rt.binding ~= '' then
   local rec = get_binding(rt.binding)
-  -- What the binding is now is told only while it is this tenant's.
+  -- The binding's state is returned only while the binding is this tenant's.
   if rec.tenant == rt.tenant or is_shared(rec) then
     out[3], out[4], out[6], out[7] = rec.tenant, num(rec.generation), rec.count, rec.state
   end

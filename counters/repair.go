@@ -53,10 +53,10 @@ func (s *Store) Recount(ctx context.Context, pool, binding string) (bool, error)
 var restoreScript = script.New("restore", []string{records}, `
 local id, was, to, name = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 if (get(3, id) or '') ~= was then return {'OK', 0} end
-if get_binding(name).state == 'claiming' then return {'OK', 0} end -- somebody is at it
+if get_binding(name).state == 'claiming' then return {'OK', 0} end -- a worker is about to confirm or revoke its claim
 local rt = get_runtime(id)
 if rt.state == 'assigned' then unassign(rt.binding, id) end
-local rec = get_binding(name) -- which may be the one that it was on
+local rec = get_binding(name) -- which may be the binding that the runtime was just taken off
 if not rec.known then
   rec = unpack_binding(name, ARGV[5])
   rec.listed = nil

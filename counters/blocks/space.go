@@ -19,7 +19,7 @@ local function around(a, l) return a - a % addresses(l) end -- the block of leng
 
 local function put_free(a, l) grow('ZADD', KEYS[2], code(a, l), code(a, l)) end
 
--- Two free halves are one free block, up to the parent.
+-- Frees a block. Two free halves become one block, at most the parent.
 local function join_free(a, l, to)
   while l > to do
     local n = addresses(l)
@@ -30,7 +30,8 @@ local function join_free(a, l, to)
   put_free(a, l)
 end
 
--- Takes a block out of the free space of a parent around it, all of it or what is left.
+-- Takes a block out of the free space of its parent. If the block is part of a free
+-- one, the rest of that stays free; if it is not, what is free in it is taken.
 local function cut(a, l, to)
   for from = l, to, -1 do
     if shrink('ZREM', KEYS[2], code(around(a, from), from)) == 1 then
@@ -46,7 +47,7 @@ local function cut(a, l, to)
   end
 end
 
--- Frees what nothing is held in; nothing is held around it.
+-- Frees the parts of a block in which nothing is held. No block around it is held.
 local function fill(a, l, to)
   if redis.call('HEXISTS', KEYS[3], code(a, l)) == 1 then return end
   local first = string.format('%.0f', a)
@@ -73,15 +74,16 @@ local function get_parents()
   return parents
 end
 
--- Redis does not undo what a script has written before an error. So whatever cannot be read
--- has to end it before that: blocks that were held by then would be in no record.
+-- Reads everything once before the first write, so that a key that cannot be read ends
+-- the script there. Redis does not undo the writes before an error: blocks that are
+-- held by then would be in no record.
 local function readable()
   redis.call('ZCARD', KEYS[2])
   redis.call('ZCARD', KEYS[4])
   return get_parents()
 end
 
--- What a block and each parent have in common: one of the two.
+-- Calls f with what a block and each parent have in common: the smaller of the two.
 local function each_parent(parents, a, l, f)
   for _, p in ipairs(parents) do
     for i = 2, #p, 2 do
@@ -117,7 +119,7 @@ end
 
 local function holds(x, y) return x[3] <= y[3] and around(y[2], x[3]) == x[2] end
 
--- A cluster holds the blocks that lie in no other of the rule.
+-- Calls f for the blocks that a cluster holds: those that lie in no other block of the rule.
 local function each_outer(blocks, f)
   for i, b in ipairs(blocks) do
     local inner = false
@@ -131,8 +133,9 @@ end
 
 // acquireSlice is the part of acquire that takes a block for each injection.
 const acquireSlice = `
--- A block of the rule itself: what is left of it is a short list. Nothing comes back
--- into it and the smallest that fits is split, so no two in it are of one size.
+-- Finds a block inside another block of the same rule, whose free parts are s.free.
+-- Nothing is returned to that list, and the smallest part that fits is split, so no two
+-- parts have the same size.
 local function local_find(s, size)
   local best
   for i, b in ipairs(s.free) do
@@ -202,7 +205,7 @@ local function sources(injection, own)
   return all
 end
 
--- Returns the blocks so far, and the script's result where one was not found.
+-- Returns the blocks that were found and, if one was not, the result of the script.
 local function slice(rule, number)
   local blocks, own = {}, {}
   for i, injection in ipairs(rule.injections) do

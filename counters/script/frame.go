@@ -45,7 +45,8 @@ for number = 1, tonumber(requests[1]) do
   places[number] = place
 end
 
--- How many of the keys of its records there are; nil for a user who may not ask that.
+-- Returns how many of the keys of the place's records exist; nil if the user has no
+-- right to ask.
 local function count_keys(place)
   local n = redis.pcall('EXISTS', unpack(place, 2))
   return type(n) == 'number' and n or nil
@@ -79,7 +80,8 @@ local function num(n) return string.format('%d', n) end
 
 local function written() writes, KEYS.changed = writes + 1, true end
 
--- A write that may grow the memory.
+-- Writes what may need memory. Redis refuses the first such write if its memory is
+-- full, and the script then ends before it has written anything.
 local function grow(...)
   if not writable then
     redis.call('HSET', KEYS[1], 'seq', num(KEYS.sequence))
@@ -95,8 +97,8 @@ local function shrink(...)
   return redis.call(...)
 end
 
--- What requests write to a hash is written once all are decided, in one command: to the
--- server and its append-only file a command costs more than a field. Until then get knows it.
+-- What requests set in a hash is written with one command after all are decided, since
+-- a command costs the server more than a field does. Until then get returns it from here.
 local function unwritten(number, field)
   local wrote = KEYS.wrote[number]
   return wrote and wrote[field]
@@ -164,7 +166,7 @@ end
 local function finish(place)
   for number, fields in pairs(place.wrote) do write(place[number], fields) end
   local count = place.count
-  if place.shrunk or count ~= #place - 1 then count = count_keys(place) or 0 end -- else all keys were there, and are
+  if place.shrunk or count ~= #place - 1 then count = count_keys(place) or 0 end -- else all keys existed before, and nothing was deleted
   local keys = num(count)
   if keys ~= place.head[6] then redis.call('HSET', place[1], 'seq', num(place.sequence), 'keys', keys)
   elseif place.sequence ~= place.stored then redis.call('HSET', place[1], 'seq', num(place.sequence)) end
