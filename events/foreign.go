@@ -33,7 +33,7 @@ const maxFault = 300
 
 // Error names the message and its fault in one line. Text from the message is shortened and escaped.
 func (f *Foreign) Error() string {
-	what := "no message of ours"
+	what := "no message that hap-worker can read"
 	if f.Reply {
 		what = ErrUnknownReply.Error()
 	}

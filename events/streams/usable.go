@@ -36,7 +36,7 @@ func subjectFaults(want, have *jetstream.StreamConfig) []fault {
 	none := len(uncovered(want.Subjects, have.Subjects)) == len(want.Subjects)
 	return []fault{
 		{none, "subjects is " + listed(have.Subjects) + ", must be " + listed(want.Subjects), ""},
-		{!none && consumed(want) && len(others) > 0, "subjects has " + listed(others) + ", must have none but " + listed(want.Subjects) + ": a worker would take these messages from the application that they are for", ""},
+		{!none && consumed(want) && len(others) > 0, "subjects has " + listed(others) + ", must have none but " + listed(want.Subjects) + ": a worker would take and settle these messages of another application", ""},
 		{have.SubjectTransform != nil, "it stores messages under other subjects (subject transform)", "--no-transform"},
 	}
 }
@@ -44,22 +44,22 @@ func subjectFaults(want, have *jetstream.StreamConfig) []fault {
 func retentionFaults(want, have *jetstream.StreamConfig, kept bool) []fault {
 	is := fmt.Sprintf("retention is %s, must be %s: ", have.Retention, want.Retention)
 	return []fault{
-		{have.Retention == jetstream.InterestPolicy, is + "what is stored while it has no consumer is lost", ""},
-		{consumed(want) && have.Retention == jetstream.LimitsPolicy, is + "settled events stay, until it is full", ""},
-		{want.MaxMsgsPerSubject == 1 && have.Retention == jetstream.WorkQueuePolicy, is + "it cannot be read from the beginning", ""},
-		{kept && have.Storage == jetstream.MemoryStorage, "storage is Memory, must be File: it is lost when NATS stops", ""},
+		{have.Retention == jetstream.InterestPolicy, is + "messages that are stored while the stream has no consumer are lost", ""},
+		{consumed(want) && have.Retention == jetstream.LimitsPolicy, is + "events are not removed when they are settled, and the stream becomes full", ""},
+		{want.MaxMsgsPerSubject == 1 && have.Retention == jetstream.WorkQueuePolicy, is + "a worker cannot read such a stream from the beginning", ""},
+		{kept && have.Storage == jetstream.MemoryStorage, "storage is Memory, must be File: all messages are lost when NATS stops", ""},
 	}
 }
 
 func lossFaults(want, have *jetstream.StreamConfig, kept bool) []fault {
 	limited := have.MaxBytes > 0 || have.MaxMsgs > 0
 	return []fault{
-		{kept && have.MaxAge > 0, fmt.Sprintf("max age is %s, must be 0s: older ones are lost", have.MaxAge), "--max-age=0s"},
+		{kept && have.MaxAge > 0, fmt.Sprintf("max age is %s, must be 0s: messages that are older are lost", have.MaxAge), "--max-age=0s"},
 		{kept && limited && have.Discard == jetstream.DiscardOld, fmt.Sprintf(
-			"discard is %s with max bytes %d and max messages %d, must be %s: the oldest ones are lost when it is full",
+			"discard is %s with max bytes %d and max messages %d, must be %s: the oldest messages are lost when the stream is full",
 			have.Discard, have.MaxBytes, have.MaxMsgs, jetstream.DiscardNew), "--discard=new"},
 		{consumed(want) && have.MaxMsgsPerSubject > 0 && !have.DiscardNewPerSubject, fmt.Sprintf(
-			"max messages per subject is %d, must be -1: a tenant's next event deletes the one before", have.MaxMsgsPerSubject), "--max-msgs-per-subject=-1"},
+			"max messages per subject is %d, must be -1: the next event of a tenant deletes its previous one", have.MaxMsgsPerSubject), "--max-msgs-per-subject=-1"},
 	}
 }
 
@@ -67,9 +67,9 @@ func writeFaults(want, have *jetstream.StreamConfig, kept bool) []fault {
 	room := want.Retention == jetstream.WorkQueuePolicy && !consumed(want)
 	return []fault{
 		{have.Sealed, "it is sealed: nothing can be stored there", ""},
-		{have.NoAck, "acknowledgement off is true, must be false: no publisher learns that its message is stored", "--ack"},
-		{room && have.DenyPurge && !have.Sealed, "purge denied is true, must be false: what was answered would wait for ever", ""},
-		{kept && want.MaxMsgsPerSubject == 1 && have.DiscardNewPerSubject, "discard new per subject is true, must be false: no answer takes the place of a waiting one", "--no-discard-per-subject"},
-		{have.AllowMsgCounter, "it is a counter: it refuses messages that are no numbers", ""},
+		{have.NoAck, "acknowledgement off is true, must be false: a publisher is never told that its message is stored", "--ack"},
+		{room && have.DenyPurge && !have.Sealed, "purge denied is true, must be false: a request could not be removed after its answer, and would wait for ever", ""},
+		{kept && want.MaxMsgsPerSubject == 1 && have.DiscardNewPerSubject, "discard new per subject is true, must be false: a final reply could not replace a waiting one", "--no-discard-per-subject"},
+		{have.AllowMsgCounter, "it is a counter (message counter): it refuses messages that are no numbers", ""},
 	}
 }

@@ -149,10 +149,13 @@ func (s *State) check() error {
 	if s.Version != Version {
 		return fmt.Errorf("the file has format version %d, this hapctl reads version %d: save it again with 'hapctl pools save'", s.Version, Version)
 	}
-	named := map[string]bool{"": true}
-	for _, p := range s.Pools {
-		if named[p.Name] {
-			return fmt.Errorf("pool %q has no name, or is there twice", p.Name)
+	named := map[string]bool{}
+	for i, p := range s.Pools {
+		switch {
+		case p.Name == "":
+			return fmt.Errorf("the file has no name for pools[%d]", i)
+		case named[p.Name]:
+			return fmt.Errorf("the file has two pools with the name %q", p.Name)
 		}
 		named[p.Name] = true
 	}

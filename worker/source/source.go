@@ -180,7 +180,7 @@ func (s *Source) looked(info *jetstream.ConsumerInfo, err error) {
 		s.ackWait.Store(int64(streams.AckWait(&info.Config)))
 		why = streams.Hindrance(info, streams.Use{Subjects: s.Subjects, Batch: s.Prefetch})
 	} else if s.unanswered++; s.unanswered >= mostUnanswered {
-		why = fmt.Errorf("NATS says nothing about the consumer: %w", err)
+		why = fmt.Errorf("NATS does not answer questions about the consumer: %w", err)
 	}
 	switch held := s.held.Load(); {
 	case why == nil && err == nil:
@@ -253,7 +253,7 @@ func (s *Source) opened(ctx context.Context) (*iterator, error) {
 	defer s.mu.Unlock()
 	if s.drained { // Drain has drained the iterator before this one
 		from.messages.Stop()
-		return nil, errors.New("stopping")
+		return nil, errors.New("the worker stops, and opens no consumer any more")
 	}
 	s.from = from
 	s.lost.Store(nil)

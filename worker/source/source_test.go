@@ -393,5 +393,5 @@ func (silent) Info(context.Context) (*jetstream.ConsumerInfo, error) { return ni
 func TestServerIsSilent(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, nil, func(_ *tap, o *source.Options) { o.Consumer = silent{o.Consumer} })
-	s.heldUntil("NATS says nothing about the consumer")
+	s.heldUntil("NATS does not answer questions about the consumer")
 }

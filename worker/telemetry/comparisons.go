@@ -13,7 +13,7 @@ type Comparisons struct{ total *counter[string] }
 // Comparisons returns the counter, with a series for each result.
 func (t *Telemetry) Comparisons(ctx context.Context, results ...string) (*Comparisons, error) {
 	total, err := t.meters.Meter(scope).Int64Counter("hap_shadow_comparisons_total",
-		metric.WithDescription("Decisions of the shadow that were held against what the broker chose."))
+		metric.WithDescription("Decisions of the shadow that were compared with what the broker chose, by result."))
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 // observeDrift creates the gauge of the drifts that remain after the last successful audit, by kind.
 // Before the first one the gauge is absent.
 func (m *Metrics) observeDrift(b *builder) {
-	gauge := b.gauge("hap_drift", "What Redis, ledger, labels and Shoots do not say alike, as the last audit left it.")
+	gauge := b.gauge("hap_drift", "Differences between Redis, ledger, labels and Shoots that the last audit left, by kind.")
 	_, err := b.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		if left := m.drift.Load(); left != nil {
 			for kind, n := range *left {

@@ -27,7 +27,7 @@ type fenceMetrics struct {
 
 func newFenceMetrics(b *builder) fenceMetrics {
 	return fenceMetrics{
-		checks: newCounter(b.counter("hap_epoch_checks_total", "Decisions that were held against the epochs in force."), maxSeries, func(result string) []attribute.KeyValue {
+		checks: newCounter(b.counter("hap_epoch_checks_total", "Decisions whose epoch was compared with the epochs in force, by result."), maxSeries, func(result string) []attribute.KeyValue {
 			return []attribute.KeyValue{attribute.String("result", result)}
 		}),
 		seconds: b.histogram("hap_epoch_check_seconds", "Reading which epochs are in force.", redisBounds),

@@ -182,7 +182,7 @@ func (s *Shell) Beside(ctx context.Context, cfg *config.Config) error {
 	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
 		return err
 	}
-	s.Say("the landscape is not held against Redis: %s", OneLineOf(err))
+	s.Say("whether Redis belongs to the same landscape was not checked: %s", OneLineOf(err))
 	return nil
 }
 
