@@ -91,16 +91,22 @@ func (x *listIndex) entries(plan string, platform, hyperscaler []string) []Entry
 const maxOutcomes = 1000
 
 // outcomes returns one entry for each result that the index can produce. If the pairs of regions are too
-// many, an entry with the output HR and without the input HR stands for every hyperscaler region.
+// many, an entry with the output HR and without the input HR stands for every hyperscaler region, and one
+// without the input PR for every platform region with its outputs.
 func (x *listIndex) outcomes(plan string) []Entry {
 	platform, hyperscaler := slices.Sorted(maps.Keys(x.byPlatform)), slices.Sorted(maps.Keys(x.byHyperscaler))
 	if len(platform)*len(hyperscaler) <= maxOutcomes {
 		return x.entries(plan, platform, hyperscaler)
 	}
-	outcomes := x.entries(plan, platform, nil)
+	outcomes, results := x.entries(plan, platform, nil), map[Outputs]bool{}
 	for _, e := range outcomes {
 		e.Outputs |= OutputHyperscalerRegion
-		outcomes = append(outcomes, e)
+		outcomes, results[e.Outputs] = append(outcomes, e), true
 	}
-	return append(outcomes, x.entries(plan, nil, hyperscaler)...)
+	for _, region := range hyperscaler {
+		for _, outputs := range slices.Sorted(maps.Keys(results)) {
+			outcomes = append(outcomes, Entry{Plan: plan, HyperscalerRegion: region, Outputs: outputs})
+		}
+	}
+	return outcomes
 }

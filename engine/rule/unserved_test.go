@@ -1,7 +1,9 @@
 package rule_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -47,5 +49,30 @@ func TestUnservedNamesRulesWithoutAnyBinding(t *testing.T) {
 				t.Errorf("unserved are %q\nwant %q", got, c.want)
 			}
 		})
+	}
+}
+
+// The result for very many pairs of regions is that for few: a cluster region of which all bindings are shared is
+// served by requests of a shared platform region, and a plan without a pool is named once.
+func TestUnservedOfManyRegions(t *testing.T) {
+	t.Parallel()
+	for _, regions := range []int{2, 40} {
+		lists := rule.Lists{PlatformRegion: "gcp:x"}
+		var shared, clusters []string
+		var pools []engine.Pool
+		for n := range regions {
+			shared, clusters = append(shared, fmt.Sprintf("aws:cf-%d", n)), append(clusters, fmt.Sprintf("aws:eu-%d", n))
+			pools = append(pools, engine.Pool{HyperscalerType: fmt.Sprintf("aws_eu-%d", n), Shared: true})
+		}
+		lists.Shared, lists.ClusterRegion = strings.Join(shared, ";"), strings.Join(clusters, ";")
+		rules, err := rule.CompileLists(lists, rule.Options{
+			Plans: rule.Plans{"aws": {Providers: []string{"aws"}, Required: true}, "gcp": {Providers: []string{"gcp"}}}, Require: []string{},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := rules.Unserved(pools), []string{"plan aws", "platformRegionRule gcp:x"}; !slices.Equal(got, want) {
+			t.Errorf("of %d regions each, unserved are %q\nwant %q", regions, got, want)
+		}
 	}
 }
