@@ -33,9 +33,11 @@ func checkNumbers(numbers ...int64) error {
 	return nil
 }
 
+// invalid returns the error of an argument. No label or annotation has such an argument: package gardener reads
+// them as absent.
 func invalid(err error) error {
 	return &engine.Error{
 		Code: engine.CodeInternal, Op: "arguments of a Redis script", Err: err,
-		Hint: "look for a label or annotation that was written by hand",
+		Hint: "look for a reply in the ledger or a record in Redis that was written by hand",
 	}
 }

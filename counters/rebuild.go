@@ -113,7 +113,7 @@ func (s *Store) Time(ctx context.Context) (time.Time, error) {
 // checkToken refuses a token that cannot be part of a key. The token becomes the place's next epoch.
 func checkToken(token string) error {
 	if token == "" || engine.Token(token) != token {
-		return invalid(fmt.Errorf("rebuild token %q is not of [A-Za-z0-9_-]", token))
+		return &engine.Error{Code: engine.CodeInternal, Err: fmt.Errorf("rebuild token %q is not of [A-Za-z0-9_-]", token)}
 	}
 	return nil
 }
