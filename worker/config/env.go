@@ -197,6 +197,9 @@ func put(values map[string]any, path []string, value any) {
 		below, is := values[path[0]].(map[string]any)
 		if !is {
 			below = map[string]any{}
+			if preset, is := values[path[0]].(string); is { // of gardener.labels
+				below["preset"] = preset
+			}
 			values[path[0]] = below
 		}
 		values = below
