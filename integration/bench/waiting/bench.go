@@ -37,6 +37,7 @@ type bench struct {
 	mu       sync.Mutex
 	waiting  int                  // number of waiting replies
 	answered map[string]time.Time // by subject and status, or by account and status
+	served   map[string]bool      // tenants that have an account
 	arrived  chan struct{}        // closed with the next answer
 }
 
@@ -44,7 +45,7 @@ type bench struct {
 const publishAhead = 256
 
 func open(ctx context.Context, s settings) (_ *bench, err error) {
-	b := &bench{settings: s, answered: map[string]time.Time{}, arrived: make(chan struct{})}
+	b := &bench{settings: s, answered: map[string]time.Time{}, served: map[string]bool{}, arrived: make(chan struct{})}
 	config := strings.Replace(stack.InitialRules, "- aws\n", "- aws -> PR\n", 1) + "\n  waiting: {timeout: 24h}\n"
 	b.stack, err = stack.Start(ctx, stack.Options{Gardener: stack.LightGardener, Config: []byte(config), Accounts: b.owned(), Talk: os.Stderr})
 	if err != nil {
@@ -119,6 +120,7 @@ func (b *bench) hear(msg *nats.Msg) {
 	}
 	b.answered[msg.Subject+" "+string(reply.Status)] = now
 	if reply.Status == events.StatusAssigned {
+		b.served[reply.GlobalAccountID] = true
 		b.answered[reply.Binding.Name+" "+string(reply.Status)] = now
 	}
 	close(b.arrived)
@@ -166,11 +168,18 @@ func (r request) deprovisionReply(s events.Subjects) string {
 	return s.Reply(r.runtime, "d-"+r.runtime)
 }
 
-// next returns a request for a new runtime. Pools and tenants take turns.
+// next returns a request for a new runtime that has to wait. Pools and tenants take turns; a new tenant takes the
+// place of one that was served, which has an account.
 func (b *bench) next() request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	n := b.made
 	b.made++
-	return request{fmt.Sprintf("rt-%07d", n), fmt.Sprintf("ga-%d", n%b.tenants), n % b.pools}
+	tenant := fmt.Sprintf("ga-%d", n%b.tenants)
+	if b.served[tenant] {
+		tenant = fmt.Sprintf("ga-%d", n)
+	}
+	return request{fmt.Sprintf("rt-%07d", n), tenant, n % b.pools}
 }
 
 // fill publishes requests until this many wait.
