@@ -66,9 +66,9 @@ func (o settings) idling(ctx context.Context, s *stack.Stack, w *stack.Worker) e
 	}
 	server := redis.NewClient(options)
 	defer func() { _ = server.Close() }()
-	used := func() (time.Duration, int, error) {
+	used := func() (time.Duration, usage.Commands, error) {
 		processor, err := usage.CPU(w.PID())
-		commands, failed := usage.Commands(ctx, server)
+		commands, failed := usage.CommandsOf(ctx, server)
 		return processor, commands, errors.Join(err, failed)
 	}
 	processor, commands, err := used()
@@ -83,8 +83,9 @@ func (o settings) idling(ctx context.Context, s *stack.Stack, w *stack.Worker) e
 	}
 	processorThen, commandsThen, err := used()
 	took := time.Since(begun).Seconds()
-	fmt.Printf("idle for %s: %.2f %% of a core, %.1f commands of Redis a second\n", o.idle,
-		100*(processorThen-processor).Seconds()/took, float64(commandsThen-commands)/took)
+	asked := commandsThen.Minus(commands)
+	fmt.Printf("idle for %s: %.2f %% of a core; commands of Redis a second: %.1f sent, %.1f with those of scripts\n", o.idle,
+		100*(processorThen-processor).Seconds()/took, float64(asked.Sent)/took, float64(asked.Executed)/took)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -59,17 +60,34 @@ func Resident(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// Commands returns the number of commands that a server of Redis has executed, those of scripts among them, but
-// for INFO, which counts them.
-func Commands(ctx context.Context, server *redis.Client) (int, error) {
+// Commands are numbers of commands of Redis.
+type Commands struct {
+	Sent     int // by clients: scripts, and the commands that no script runs
+	Executed int // with those that scripts run, but for INFO
+}
+
+// Minus returns the commands of c that came after those of before.
+func (c Commands) Minus(before Commands) Commands {
+	return Commands{c.Sent - before.Sent, c.Executed - before.Executed}
+}
+
+// sent are the commands that workers send and no script runs.
+var sent = []string{"evalsha", "eval", "script|load", "scan", "ping", "subscribe", "publish"}
+
+// CommandsOf returns the commands that a server of Redis has executed since its start.
+func CommandsOf(ctx context.Context, server *redis.Client) (c Commands, err error) {
 	stats, err := server.Info(ctx, "commandstats").Result()
-	commands := 0
 	for line := range strings.Lines(stats) {
-		_, values, _ := strings.Cut(line, ":calls=")
+		name, values, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
 		calls, _, found := strings.Cut(values, ",")
-		if n, err := strconv.Atoi(calls); found && err == nil && !strings.HasPrefix(line, "cmdstat_info") {
-			commands += n
+		n, notANumber := strconv.Atoi(calls)
+		if !found || notANumber != nil || name == "info" {
+			continue
+		}
+		c.Executed += n
+		if slices.Contains(sent, name) {
+			c.Sent += n
 		}
 	}
-	return commands, err
+	return c, err
 }

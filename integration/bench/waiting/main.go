@@ -70,13 +70,14 @@ func main() {
 // figures are the measurements with a number of waiting requests.
 type figures struct {
 	Waiting  int         `json:"waiting"`
-	CPU      float64     `json:"idleCPU"`     // share of a core, of one worker
-	Commands float64     `json:"idleRedis"`   // commands a second, of one worker
-	Enter    percentiles `json:"enterMs"`     // from the publish to the waiting reply
-	Leave    percentiles `json:"leaveMs"`     // from the deprovision of a waiting request to its answer
-	Deadline percentiles `json:"deadlineMs"`  // from the deadline to the refusal
-	HandOn   percentiles `json:"handOnMs"`    // from the creation of an account to the answer with it
-	Restart  float64     `json:"restartSecs"` // from the start of a single worker to the answer with an account that is created once it is ready
+	CPU      float64     `json:"idleCPU"`       // share of a core, of one worker
+	Sent     float64     `json:"idleRedisSent"` // commands a second that one worker sends
+	Executed float64     `json:"idleRedis"`     // the same with the commands of scripts
+	Enter    percentiles `json:"enterMs"`       // from the publish to the waiting reply
+	Leave    percentiles `json:"leaveMs"`       // from the deprovision of a waiting request to its answer
+	Deadline percentiles `json:"deadlineMs"`    // from the deadline to the refusal
+	HandOn   percentiles `json:"handOnMs"`      // from the creation of an account to the answer with it
+	Restart  float64     `json:"restartSecs"`   // from the start of a single worker to the answer with an account that is created once it is ready
 }
 
 func run(ctx context.Context, s settings) (err error) {
@@ -88,14 +89,14 @@ func run(ctx context.Context, s settings) (err error) {
 	var all []figures
 	fmt.Println(origin.Of(ctx))
 	fmt.Printf("%d workers, %d pools, at most %d tenants; times are median / 99th percentile\n\n", s.workers, s.pools, s.tenants)
-	fmt.Println("| Waiting | Idle worker: CPU | Redis commands/s | Enter, ms | Leave, ms | After the deadline, ms | Hand-on, ms | Restart to hand-on, s |")
+	fmt.Println("| Waiting | Idle worker: CPU | Redis commands/s, sent / with those of scripts | Enter, ms | Leave, ms | After the deadline, ms | Hand-on, ms | Restart to hand-on, s |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for _, size := range s.sizes {
 		f, err := b.measure(ctx, size)
 		if err != nil {
 			return fmt.Errorf("with %d waiting: %w", size, err)
 		}
-		fmt.Printf("| %d | %.2f %% | %.1f | %s | %s | %s | %s | %.1f |\n", f.Waiting, 100*f.CPU, f.Commands, f.Enter, f.Leave, f.Deadline, f.HandOn, f.Restart)
+		fmt.Printf("| %d | %.2f %% | %.1f / %.1f | %s | %s | %s | %s | %.1f |\n", f.Waiting, 100*f.CPU, f.Sent, f.Executed, f.Enter, f.Leave, f.Deadline, f.HandOn, f.Restart)
 		all = append(all, f)
 	}
 	if s.json != "" {

@@ -33,7 +33,7 @@ func (b *bench) measure(ctx context.Context, size int) (f figures, err error) {
 		return f, err
 	}
 	f.Waiting = size
-	if f.CPU, f.Commands, err = b.idling(ctx); err != nil {
+	if err := b.idling(ctx, &f); err != nil {
 		return f, err
 	}
 	if f.Enter, f.Leave, err = b.comeAndGo(ctx); err != nil {
@@ -50,33 +50,34 @@ func (b *bench) measure(ctx context.Context, size int) (f figures, err error) {
 }
 
 // idling measures the load of the workers while nothing happens.
-func (b *bench) idling(ctx context.Context) (share, commands float64, err error) {
+func (b *bench) idling(ctx context.Context, f *figures) error {
 	if err := wait(ctx, 5*time.Second); err != nil { // let earlier work settle
-		return 0, 0, err
+		return err
 	}
 	before, asked, err := b.used(ctx)
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	begin := time.Now()
 	if err := wait(ctx, b.idle); err != nil {
-		return 0, 0, err
+		return err
 	}
 	after, askedThen, err := b.used(ctx)
-	took := time.Since(begin).Seconds() * float64(b.workers)
-	return (after - before).Seconds() / took, float64(askedThen-asked) / took, err
+	took, commands := time.Since(begin).Seconds()*float64(b.workers), askedThen.Minus(asked)
+	f.CPU, f.Sent, f.Executed = (after-before).Seconds()/took, float64(commands.Sent)/took, float64(commands.Executed)/took
+	return err
 }
 
-// used returns the CPU time of the workers, and the number of commands that Redis has executed.
-func (b *bench) used(ctx context.Context) (used time.Duration, commands int, err error) {
+// used returns the CPU time of the workers, and the commands of Redis.
+func (b *bench) used(ctx context.Context) (used time.Duration, commands usage.Commands, err error) {
 	for _, w := range b.stack.Workers {
 		one, err := usage.CPU(w.PID())
 		if err != nil {
-			return 0, 0, err
+			return 0, commands, err
 		}
 		used += one
 	}
-	commands, err = usage.Commands(ctx, b.redis)
+	commands, err = usage.CommandsOf(ctx, b.redis)
 	return used, commands, err
 }
 

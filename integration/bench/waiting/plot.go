@@ -15,7 +15,7 @@ var panels = []struct {
 	of    func(figures) float64
 }{
 	{"CPU of an idle worker, % of a core", 1, func(f figures) float64 { return 100 * f.CPU }},
-	{"Redis commands/s of an idle worker", 10, func(f figures) float64 { return f.Commands }},
+	{"Redis commands/s of an idle worker", 10, func(f figures) float64 { return f.Executed }},
 	{"hand-on, 99th percentile, ms", 100, func(f figures) float64 { return f.HandOn.P99 }},
 	{"enter, median, ms", 0, func(f figures) float64 { return f.Enter.Median }},
 	{"leave, median, ms", 0, func(f figures) float64 { return f.Leave.Median }},
