@@ -91,15 +91,20 @@ type Call struct {
 	Request
 }
 
-// AskAll runs a script several times in one round trip, and returns a reply for each call: nil if the
-// place of the call is not built. Any other failure of a call is the error, without replies.
+// AskAll runs a script for several requests in one round trip, and returns a reply for each of them: nil if the
+// place of the request is not built. Any other failure of a request is the error, without replies.
 func (c *Client) AskAll(ctx context.Context, sc Script, calls []Call) ([]*Reply, error) {
 	defer c.called(ctx, sc, time.Now(), time.Time{})
+	groups := c.together(sc, calls)
 	send := func() ([]*redis.Cmd, error) {
-		results := make([]*redis.Cmd, len(calls))
+		results := make([]*redis.Cmd, len(groups))
 		pipe := c.Redis().Pipeline()
-		for i, call := range calls {
-			keys, args := sc.arguments(asksItself, []Request{call.Request})
+		for i, group := range groups {
+			requests := make([]Request, len(group))
+			for n, call := range group {
+				requests[n] = call.Request
+			}
+			keys, args := sc.arguments(asksItself, requests)
 			results[i] = pipe.EvalSha(ctx, sc.Hash(), keys, args...)
 		}
 		_, err := pipe.Exec(ctx)
@@ -114,17 +119,43 @@ func (c *Client) AskAll(ctx context.Context, sc Script, calls []Call) ([]*Reply,
 		}
 		results, _ = send() // each result has its own error
 	}
-	replies := make([]*Reply, len(calls))
-	for i, result := range results {
-		values, err := result.Slice()
-		answer := laneAnswer{err: err}
+	replies := make([]*Reply, 0, len(calls))
+	for i, group := range groups {
+		values, err := results[i].Slice()
 		if err == nil {
-			answer = first(sc.answers(values, 1))
+			values, _, err = sc.answers(values, len(group))
 		}
-		replies[i], err = sc.read(calls[i].Place, answer.values, answer.err)
-		if err != nil && !errors.Is(err, account.ErrNotBuilt) {
-			return nil, err
+		for n, call := range group {
+			var answer any
+			failed := err
+			if err == nil {
+				answer, failed = values[n], failure(values[n])
+			}
+			reply, err := sc.read(call.Place, answer, failed)
+			if err != nil && !errors.Is(err, account.ErrNotBuilt) {
+				return nil, err
+			}
+			replies = append(replies, reply)
 		}
 	}
 	return replies, nil
+}
+
+// mostTogether bounds the keys and arguments of one script call of AskAll: the server serves others in between.
+const mostTogether = 1000
+
+// together groups calls whose requests share one call of the script, within mostTogether. In a cluster each call
+// is alone, since places may be on different servers.
+func (c *Client) together(sc Script, calls []Call) (groups [][]Call) {
+	_, cluster := c.Redis().(*redis.ClusterClient)
+	arguments := 0
+	for i := range calls {
+		size := len(calls[i].Keys) + len(calls[i].Args)
+		if i == 0 || cluster || !sc.many || arguments+size > mostTogether {
+			groups, arguments = append(groups, nil), 0
+		}
+		last := len(groups) - 1
+		groups[last], arguments = append(groups[last], calls[i]), arguments+size
+	}
+	return groups
 }
