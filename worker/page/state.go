@@ -111,6 +111,7 @@ type pool struct {
 
 	accounts []acct
 	order    sync.Once
+	ordered  []acct // see sorted
 }
 
 // Accounts is the number of accounts in Gardener or Redis.
@@ -153,12 +154,14 @@ func (p *pool) Standings() []counted {
 	return all
 }
 
-// sorted returns the accounts in natural order: aws-2 before aws-10.
+// sorted returns the accounts in natural order: aws-2 before aws-10. It sorts a copy, since other viewers may be
+// reading accounts.
 func (p *pool) sorted() []acct {
 	p.order.Do(func() {
-		slices.SortFunc(p.accounts, func(a, b acct) int { return natural.Compare(a.Name, b.Name) })
+		p.ordered = slices.Clone(p.accounts)
+		slices.SortFunc(p.ordered, func(a, b acct) int { return natural.Compare(a.Name, b.Name) })
 	})
-	return p.accounts
+	return p.ordered
 }
 
 // add appends an account and counts it.
