@@ -32,8 +32,8 @@ func (c *Client) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
 }
 
 // Refers reports whether any Shoot refers to the binding, or to another binding of the cache with the same
-// credentials, by a list of the Shoots that begins after the call. Concurrent callers share one list of the Shoots. If the error is not nil, false means nothing: a
-// failure is never "no Shoot". Error: engine.ErrUnavailable.
+// credentials, by a list of the Shoots that begins after the call. Concurrent callers share one list. If the
+// error is not nil, false means nothing: a failure is never "no Shoot". Error: engine.ErrUnavailable.
 func (c *Client) Refers(ctx context.Context, binding string) (bool, error) {
 	found := false // stays false if the last attempt fails
 	err := c.read(ctx, "list shoots", func(ctx context.Context) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
-	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
@@ -101,14 +101,7 @@ func TestBlocksOutlastTheReplyToADeparture(t *testing.T) {
 	for _, runtime := range []string{"rt-1", "rt-unknown"} {
 		space := network.NewSpace()
 		space.SetParents([]network.Parent{{ID: "foo", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/28")}}})
-		broker, err := memory.NewBroker(storage.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		subjects, err := events.NewSubjects("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		broker, subjects := memorytest.Streams(t)
 		heldThen := -1
 		ledger := watched{storage.NewLedgerOn(broker, subjects, "test"), func() { heldThen = len(space.Applied(runtime)) }}
 		var late passes

@@ -23,6 +23,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
@@ -97,14 +98,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subjects, err := events.NewSubjects("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	broker, err := memory.NewBroker(storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	broker, subjects := memorytest.Streams(t)
 	w := &world{
 		t: t, subjects: subjects, broker: broker, live: terms.NewLive(decisions), blocks: memory.NewRanges(),
 		kind: "CredentialsBinding", hooks: map[string][]hook{}, gate: make(chan struct{}), over: make(chan struct{}),

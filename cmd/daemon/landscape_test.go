@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 )
 
 // refusing is a server of streams that refuses writes of metadata while it has errors left.
@@ -32,15 +32,7 @@ func (r *refusing) SetMetadata(ctx context.Context, stream, key, value string) e
 // TestLandscapeIsRecordedLater: a write that fails is warned of once and repeated by the next check.
 func TestLandscapeIsRecordedLater(t *testing.T) {
 	t.Parallel()
-	subjects, err := events.NewSubjects("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	broker, err := memory.NewBroker(storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(broker.Close)
+	broker, subjects := memorytest.Streams(t)
 	streams := &refusing{broker, []error{errors.New("no leader"), errors.New("no leader")}}
 	var log bytes.Buffer
 	i := &identity{ledger: storage.NewLedgerOn(streams, subjects, "/hap-worker"), manage: true, log: slog.New(slog.NewTextHandler(&log, nil))}

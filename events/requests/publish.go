@@ -38,12 +38,13 @@ func (c *Client) message(ctx context.Context, e events.Event) (*nats.Msg, error)
 
 // publish retries until the stream has the message, ctx or the Client ends, or the error is hopeless.
 // The server drops repeats within its duplicate window; workers answer later ones with the same reply.
-// stored is true if the stream may have the event already; the error then does not deny it.
+// stored is true if the stream may have the event already: then no error says that it is not published.
 func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg, stored bool) (ack *jetstream.PubAck, err error) {
+	unsure := false // an attempt may have stored it
 	err = c.retry(ctx, msg.Subject, func(ctx context.Context) error {
 		sent := ctx.Err() == nil
 		ack, err = c.js.PublishMsg(ctx, msg)
-		stored = stored || sent && !refused(err)
+		unsure = unsure || sent && !refused(err)
 		if hopeless(err) {
 			return backoff.Permanent(err)
 		}
@@ -52,7 +53,7 @@ func (c *Client) publish(ctx context.Context, id string, msg *nats.Msg, stored b
 	switch {
 	case err == nil:
 		return ack, nil
-	case stored && !errors.Is(err, nats.ErrPermissionViolation):
+	case stored || unsure && !errors.Is(err, nats.ErrPermissionViolation):
 		return nil, fmt.Errorf("request %s may be published on %s or not, ask again under the same id: %w", id, msg.Subject, err)
 	}
 	return nil, fmt.Errorf("request %s is not published on %s: %w", id, msg.Subject, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 )
 
@@ -29,15 +30,7 @@ type passage struct {
 
 func newPassage(t *testing.T) (*passage, *audit.Audit) {
 	t.Helper()
-	subjects, err := events.NewSubjects("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	broker, err := memory.NewBroker(storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(broker.Close)
+	broker, subjects := memorytest.Streams(t)
 	p := &passage{Counters: memory.NewCounters(), t: t, subjects: subjects, broker: broker, ledger: storage.NewLedgerOn(broker, subjects, "/hap-worker")}
 	landscape := memory.NewGardener("garden-kyma", "CredentialsBinding", engine.Binding{Name: "a", HyperscalerType: "aws", Tenant: "ga"})
 	room := storage.NewWaitingRoomOn(broker, subjects)

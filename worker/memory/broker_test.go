@@ -9,11 +9,11 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 )
 
 // The suite runs in bubbles with virtual time.
@@ -35,14 +35,7 @@ func TestStreams(t *testing.T) {
 func TestStreamsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, err := memory.NewBroker(storage.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		subjects, err := events.NewSubjects("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		b, subjects := memorytest.Streams(t)
 		letters := dead.NewLettersOn(b, subjects)
 		bury := func() (found int) {
 			letter := dead.Event{Subject: subjects.Provision("ga"), Sequence: 1, Data: []byte("x")}

@@ -19,6 +19,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/reconcile"
@@ -65,14 +66,7 @@ func start(t *testing.T, bindings ...engine.Binding) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subjects, err := events.NewSubjects("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	broker, err := memory.NewBroker(storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	broker, subjects := memorytest.Streams(t)
 	consumer, err := broker.Consumer(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -38,14 +38,7 @@ func (k *kept) Replicas(context.Context) (int, error) { return k.replicas, nil }
 // fenced returns a constructor of Rebuilders that share one empty record.
 func fenced(t *testing.T) (newRebuilder func(redis Builder) *Rebuilder, record *kept) {
 	t.Helper()
-	broker, err := memory.NewBroker(storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	subjects, err := events.NewSubjects("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	broker, subjects := memorytest.Streams(t)
 	ledger := storage.NewLedgerOn(broker, subjects, "test")
 	record = &kept{Ledger: ledger, broker: broker, replicas: 1, write: func(write func() (uint64, error)) (uint64, error) { return write() }}
 	return func(redis Builder) *Rebuilder {

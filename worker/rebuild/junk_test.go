@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
-	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -24,14 +24,7 @@ func (emptyInventory) Shoots(context.Context, func(engine.Shoot) error) error { 
 // its subject.
 func TestRebuildPassesOverJunk(t *testing.T) {
 	t.Parallel()
-	broker, err := memory.NewBroker(storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	subjects, err := events.NewSubjects("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	broker, subjects := memorytest.Streams(t)
 	room, ledger := storage.NewWaitingRoomOn(broker, subjects), storage.NewLedgerOn(broker, subjects, "test")
 	waiting := subjects.Waiting("aws", "ga", "rt-w", "w")
 	for _, subject := range []string{waiting, subjects.Prefix() + ".waiting.x", subjects.Reply("rt-j", "j"), subjects.Reply("rt-k", "k")} {

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
-	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
@@ -56,14 +56,7 @@ func always(config *network.Config) func() *network.Config {
 // A rebuild seals an extra reply that was announced before the loss: another cluster may have its blocks by then.
 func TestExtraReplyBegunBeforeALoss(t *testing.T) {
 	t.Parallel()
-	broker, err := memory.NewBroker(storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	subjects, err := events.NewSubjects("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	broker, subjects := memorytest.Streams(t)
 	ledger := storage.NewLedgerOn(broker, subjects, "test")
 	answer := events.Reply{
 		RequestID: "req-rt", RuntimeID: "rt", Status: events.StatusAssigned, GlobalAccountID: "ga",

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
-	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -38,15 +38,8 @@ func (l slowLedger) Publish(ctx context.Context, subject string, r events.Reply,
 // sealAll seals 1,000 events, of which the first ten have a final reply.
 func sealAll(t *testing.T, fails string) (info observe.Rebuild, took time.Duration, sealed int, err error) {
 	t.Helper()
-	broker, err := memory.NewBroker(storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	broker, subjects := memorytest.Streams(t)
 	if err := broker.Setup(); err != nil {
-		t.Fatal(err)
-	}
-	subjects, err := events.NewSubjects("")
-	if err != nil {
 		t.Fatal(err)
 	}
 	ledger := storage.NewLedgerOn(broker, subjects, "test")

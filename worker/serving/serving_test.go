@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/serving"
 )
@@ -46,15 +47,7 @@ type answer struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	subjects, err := events.NewSubjects("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	broker, err := memory.NewBroker(storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(broker.Close)
+	broker, subjects := memorytest.Streams(t)
 	d := &desk{
 		t: t, broker: broker, subjects: subjects, room: storage.NewWaitingRoomOn(broker, subjects), now: time.Unix(1000, 0),
 		queue: map[string][]account.Waiter{}, answers: map[string]answer{},

@@ -14,10 +14,10 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 )
 
@@ -57,15 +57,7 @@ func (c *crooked) Doubt(context.Context, string, string, int64) (bool, error) {
 
 func (c *crooked) audit(t *testing.T) *audit.Audit {
 	t.Helper()
-	subjects, err := events.NewSubjects("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	broker, err := memory.NewBroker(storage.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(broker.Close)
+	broker, subjects := memorytest.Streams(t)
 	ledger := storage.NewLedgerOn(broker, subjects, "/hapctl")
 	landscape := memory.NewGardener("garden-kyma", "CredentialsBinding", engine.Binding{Name: "a", HyperscalerType: "aws"})
 	room := storage.NewWaitingRoomOn(broker, subjects)
