@@ -14,6 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -41,7 +42,7 @@ func listen(t *testing.T, options []nats.Option, changes ...func(*listening, *Op
 	}
 	l.subjects = subjects
 	js := l.server.JetStream(options...)
-	consumer, err := js.Consumer(l.within(), events.StreamEvents, events.ConsumerWorker)
+	consumer, err := streams.PullConsumer(l.within(), js, events.StreamEvents, events.ConsumerWorker)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func (l *listening) misses() {
 
 // managed lets the worker create missing streams and its consumer.
 func managed(l *listening, o *Options) {
-	o.Reopen = func(ctx context.Context) (jetstream.Consumer, error) {
+	o.Reopen = func(ctx context.Context) (streams.Consumer, error) {
 		if _, err := storage.Setup(ctx, l.js, storage.Options{Manage: true}); err != nil {
 			return nil, err
 		}

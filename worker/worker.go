@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/dispatch"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/ranges"
@@ -33,10 +33,10 @@ import (
 
 // Options configure a worker.
 type Options struct {
-	Consumer jetstream.Consumer // durable, shared by all workers
+	Consumer streams.Consumer // durable, shared by all workers
 	// Reopen returns the consumer after it was lost, and may create it. All its errors are
 	// retried. The default returns Consumer if the server has it.
-	Reopen   func(context.Context) (jetstream.Consumer, error)
+	Reopen   func(context.Context) (streams.Consumer, error)
 	Subjects events.Subjects
 	Ledger   Ledger
 	Dead     interface {

@@ -323,7 +323,7 @@ func (d *daemon) warns(p *part) func(string) {
 
 // setup creates the streams or, if nats.manage is false, only checks them, and returns the workers'
 // consumer. It is called at the start and whenever the consumer was lost.
-func (d *daemon) setup(ctx context.Context) (jetstream.Consumer, error) {
+func (d *daemon) setup(ctx context.Context) (streams.Consumer, error) {
 	n := d.cfg.NATS
 	o := storage.Options{
 		Prefix: n.Prefix, Manage: n.Manage, Replicas: n.Replicas, MaxBytes: n.MaxBytes,
@@ -343,7 +343,7 @@ func (d *daemon) setup(ctx context.Context) (jetstream.Consumer, error) {
 	for _, difference := range differences {
 		d.log.Warn("a stream differs from the configuration and is left unchanged: " + difference)
 	}
-	return d.parts.js.Consumer(ctx, d.parts.subjects.Stream(events.StreamEvents), events.ConsumerWorker)
+	return streams.PullConsumer(ctx, d.parts.js, d.parts.subjects.Stream(events.StreamEvents), events.ConsumerWorker)
 }
 
 // checkRedis rejects a server that may evict keys, and warns about one that may lose data.

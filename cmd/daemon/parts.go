@@ -51,7 +51,7 @@ type parts struct {
 	nats     *nats.Conn
 	js       jetstream.JetStream
 	streams  streams.Streams // they count the messages that a full stream refuses
-	consumer jetstream.Consumer
+	consumer streams.Consumer
 	subjects events.Subjects
 	ledger   *storage.Ledger
 	room     *storage.WaitingRoom

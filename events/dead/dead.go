@@ -25,7 +25,7 @@ const (
 	HeaderTruncated   = "Hap-Truncated"    // "data", "headers" or "data,headers": the incomplete parts
 	HeaderOrigSubject = "Hap-Orig-Subject" // subject of the event
 
-	origPrefix = "Hap-Orig-" // replaces Nats-: the server interprets headers with that prefix
+	origPrefix = "Hap-Orig-" // before a name, or in place of Nats-, where server or client would interpret the header
 )
 
 const (
@@ -68,8 +68,8 @@ func NewLettersOn(streams streams.Streams, subjects events.Subjects) *Letters {
 }
 
 // Put stores a copy of the event with the reason. It returns when the stream has stored the
-// copy. Put cuts data beyond events.MaxMessage and leaves out headers beyond 64 KiB, and cuts more
-// if NATS refuses the copy for its size. A repeated Put of the same event within the duplicate window
+// copy. Put cuts data beyond events.MaxMessage and leaves out headers beyond 64 KiB, those whose names NATS takes
+// only from other clients, and more of both if NATS refuses the copy for its size. A repeated Put of the same event within the duplicate window
 // changes nothing. After an error the copy may or may not be stored.
 func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason string) error {
 	data, cut := event.Data, []string(nil)
@@ -119,14 +119,20 @@ func (e Event) id() string {
 	return fmt.Sprintf("%s/%d/%d", events.StreamEvents, e.Sequence, e.Published.UnixNano())
 }
 
-// deadHeader copies the headers and renames those that the server would interpret. complete is
-// false if some are left out because all together are longer than maxDeadHeaders.
+// deadHeader copies the headers and renames those that server or client would interpret. complete is false if some
+// are left out: those with a name that cannot be published, or because all together are longer than maxDeadHeaders.
 func deadHeader(original nats.Header) (header nats.Header, complete bool) {
 	header, complete = nats.Header{}, true
 	size := 0
 	for name, values := range original {
-		if len(name) >= len("Nats-") && strings.EqualFold(name[:len("Nats-")], "Nats-") {
+		switch {
+		case !streams.Publishable(name):
+			complete = false
+			continue
+		case len(name) >= len("Nats-") && strings.EqualFold(name[:len("Nats-")], "Nats-"):
 			name = origPrefix + name[len("Nats-"):]
+		case name == streams.StatusHeader:
+			name = origPrefix + name
 		}
 		for _, value := range values {
 			if size += len(name) + len(value) + len(": \r\n"); size > maxDeadHeaders {

@@ -91,7 +91,9 @@ func originalHeader(header nats.Header) nats.Header {
 			continue // it belongs to the letter, not to the event
 		}
 		if rest, renamed := strings.CutPrefix(name, origPrefix); renamed {
-			name = "Nats-" + rest
+			if name = "Nats-" + rest; rest == streams.StatusHeader {
+				name = rest
+			}
 		}
 		original[name] = values
 	}

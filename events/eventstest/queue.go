@@ -63,8 +63,7 @@ func testAckWait(b *bench) {
 	for _, id := range ids { // all before the first is taken: otherwise its redelivery could precede another event on a slow machine
 		b.event(id)
 	}
-	// In one request: with one for each, the client may let 10 s pass between two (see iteratorOf).
-	i := b.iteratorOf(len(ids))
+	i := b.iterator()
 	for _, id := range ids {
 		i.next(id, 1)
 	}
@@ -112,7 +111,7 @@ func testNak(b *bench) {
 func testNakWithDelay(b *bench) {
 	b.event("a")
 	b.event("b")
-	i := b.iteratorOf(2) // both in one request, as in testAckWait
+	i := b.iterator()
 	msg := i.next("a", 1)
 	given := time.Now()
 	b.must(msg.NakWithDelay(shortWait))

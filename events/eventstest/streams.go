@@ -13,6 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // RunStreams runs the tests that every World passes. run calls test with a World of the
@@ -40,9 +41,11 @@ func RunStreams(t *testing.T, run func(t *testing.T, o storage.Options, test fun
 		{"ForeignWaiting", storage.Options{}, testForeignWaiting},
 		{"DeadLetters", storage.Options{}, testDeadLetters},
 		{"DeadLetterCut", storage.Options{}, testDeadLetterCut},
+		{"DeadLetterHeaders", storage.Options{}, testDeadLetterHeaders},
 		{"CallerGone", storage.Options{}, testCallerGone},
 		{"EventsOnce", storage.Options{}, testEventsOnce},
 		{"EventsUntilAcknowledged", storage.Options{}, testEventsUntilAcknowledged},
+		{"Pretences", storage.Options{}, testPretences},
 		{"EventsOfShadow", storage.Options{Shadow: true, Prefix: "other"}, testEventsUntilAcknowledged},
 		{"AckWait", storage.Options{AckWait: shortWait}, testAckWait},
 		{"InProgress", storage.Options{AckWait: shortWait}, testInProgress},
@@ -174,7 +177,7 @@ const shortWait = 3 * time.Second
 // can stop waiting for a message that does not come.
 type iterator struct {
 	b        *bench
-	messages jetstream.MessagesContext
+	messages streams.Messages
 	asked    chan answer // receives the result of the Next in progress; nil if there is none
 }
 
@@ -183,20 +186,12 @@ type answer struct {
 	err error
 }
 
-// iterator returns an iterator that requests one message at a time from the server.
-func (b *bench) iterator() *iterator { return b.iteratorOf(1) }
-
-// iteratorOf returns an iterator whose first request to the server is for n messages.
-func (b *bench) iteratorOf(n int) *iterator {
+// iterator returns an iterator that requests one message at a time from the server, and nothing in advance.
+func (b *bench) iterator() *iterator {
 	b.t.Helper()
 	consumer, err := b.Consumer(b.ctx())
 	b.must(err)
-	messages, err := consumer.Messages(
-		jetstream.PullMaxMessages(n), // nothing beyond them in advance
-		// If Next is called before the client has noted the previous request, the client sends none, and
-		// asks again after two heartbeats.
-		jetstream.PullHeartbeat(patience/6), jetstream.WithMessagesErrOnMissingHeartbeat(false),
-	)
+	messages, err := consumer.Messages(1)
 	b.must(err)
 	b.t.Cleanup(messages.Stop)
 	return &iterator{b: b, messages: messages}
@@ -253,6 +248,20 @@ func (i *iterator) end() error {
 // times-th delivery.
 func (i *iterator) next(id string, times uint64) jetstream.Msg {
 	i.b.t.Helper()
+	msg := i.one()
+	facts, err := msg.Metadata()
+	i.b.must(err)
+	e, err := events.Decode(msg.Subject(), msg.Headers(), msg.Data())
+	i.b.must(err)
+	if e.ID != id || facts.NumDelivered != times {
+		i.b.t.Fatalf("event %s came, delivered %d times, want %s, %d times", e.ID, facts.NumDelivered, id, times)
+	}
+	return msg
+}
+
+// one returns the next message.
+func (i *iterator) one() jetstream.Msg {
+	i.b.t.Helper()
 	if i.asked == nil {
 		i.ask()
 	}
@@ -260,16 +269,9 @@ func (i *iterator) next(id string, times uint64) jetstream.Msg {
 	case a := <-i.asked:
 		i.asked = nil
 		i.b.must(a.err)
-		facts, err := a.msg.Metadata()
-		i.b.must(err)
-		e, err := events.Decode(a.msg.Subject(), a.msg.Headers(), a.msg.Data())
-		i.b.must(err)
-		if e.ID != id || facts.NumDelivered != times {
-			i.b.t.Fatalf("event %s came, delivered %d times, want %s, %d times", e.ID, facts.NumDelivered, id, times)
-		}
 		return a.msg
 	case <-time.After(patience):
-		i.b.t.Fatalf("event %s did not come", id)
+		i.b.t.Fatal("no message came")
 		return nil
 	}
 }

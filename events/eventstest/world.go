@@ -18,7 +18,7 @@ import (
 type World interface {
 	streams.Streams
 	// Consumer returns the workers' consumer; an error if it does not exist.
-	Consumer(ctx context.Context) (jetstream.Consumer, error)
+	Consumer(ctx context.Context) (streams.Consumer, error)
 	// Setup creates missing streams and the consumer.
 	Setup() error
 	DeleteConsumer(stream, name string) error
@@ -51,12 +51,12 @@ func (w *served) within() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), ready)
 }
 
-func (w *served) Consumer(ctx context.Context) (jetstream.Consumer, error) {
-	streams, err := w.options.Streams()
+func (w *served) Consumer(ctx context.Context) (streams.Consumer, error) {
+	defined, err := w.options.Streams()
 	if err != nil {
 		return nil, err
 	}
-	return w.js.Consumer(ctx, streams[0].Name, events.ConsumerWorker)
+	return streams.PullConsumer(ctx, w.js, defined[0].Name, events.ConsumerWorker)
 }
 
 func (w *served) Setup() error {

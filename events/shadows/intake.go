@@ -80,36 +80,37 @@ var errChanged = errors.New("the consumer of the events has changed")
 
 // consumer returns the shadow's consumer, and creates it if it is missing. The server refuses that
 // while the workers have one (streams.TakenByOther).
-func (i *Intake) consumer(ctx context.Context) (jetstream.Consumer, error) {
+func (i *Intake) consumer(ctx context.Context) (streams.Consumer, error) {
 	ctx, cancel := streams.Bounded(ctx, i.js)
 	defer cancel()
-	consumer, err := i.js.Consumer(ctx, events.StreamEvents, events.ConsumerShadow)
+	consumer, err := streams.PullConsumer(ctx, i.js, events.StreamEvents, events.ConsumerShadow)
 	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return consumer, err
 	}
-	consumer, err = i.js.CreateConsumer(ctx, events.StreamEvents, jetstream.ConsumerConfig{
+	_, err = i.js.CreateConsumer(ctx, events.StreamEvents, jetstream.ConsumerConfig{
 		Durable: events.ConsumerShadow, Description: "a shadow's, while there is no worker",
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxDeliver: -1,
 	})
-	if errors.Is(err, jetstream.ErrConsumerExists) {
-		return i.js.Consumer(ctx, events.StreamEvents, events.ConsumerShadow)
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
+		return nil, err
 	}
-	return consumer, err
+	return streams.PullConsumer(ctx, i.js, events.StreamEvents, events.ConsumerShadow)
 }
 
 // take copies events and acknowledges them, which removes them from HAP_EVENTS. It returns nil once the
 // shadow's consumer is deleted, for example by the setup of a worker, and otherwise an error.
-func (i *Intake) take(ctx context.Context, consumer jetstream.Consumer) error {
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(64))
+func (i *Intake) take(ctx context.Context, consumer streams.Consumer) error {
+	messages, err := consumer.Messages(64)
 	if err != nil {
 		return fmt.Errorf("taking events of %s: %w", events.StreamEvents, err)
 	}
 	defer messages.Stop()
+	defer context.AfterFunc(ctx, messages.Stop)()
 	i.tell("the shadow takes the events: there is no worker")
 	for {
-		msg, err := messages.Next(jetstream.NextContext(ctx))
+		msg, err := messages.Next()
 		switch {
-		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound):
+		case errors.Is(err, jetstream.ErrConsumerDeleted):
 			return nil
 		case err != nil:
 			return fmt.Errorf("taking events of %s: %w", events.StreamEvents, err)
@@ -164,13 +165,13 @@ func (i *Intake) workersGone(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// copy stores an event unchanged, except for headers that the server would interpret. It keeps the
+// copy stores an event unchanged, except for headers that the server would interpret or the client refuses. It keeps the
 // message id, so that a second copy within the duplicate window is dropped.
 func (i *Intake) copy(ctx context.Context, subject string, header nats.Header, data []byte) error {
 	shadow := i.subjects.Shadow()
 	msg := &nats.Msg{Subject: shadow.Prefix() + strings.TrimPrefix(subject, i.subjects.Prefix()), Header: nats.Header{}, Data: data}
 	for name, values := range header {
-		if !strings.HasPrefix(strings.ToLower(name), "nats-") {
+		if !strings.HasPrefix(strings.ToLower(name), "nats-") && streams.Publishable(name) {
 			msg.Header[name] = values
 		}
 	}

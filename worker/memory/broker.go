@@ -162,6 +162,11 @@ func (b *Broker) Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	for name := range msg.Header {
+		if !streams.Publishable(name) {
+			return nil, nats.ErrBadHeaderMsg
+		}
+	}
 	if size(msg) > b.maxPayload.Load() {
 		return nil, nats.ErrMaxPayload
 	}

@@ -4,7 +4,7 @@
 // accounttest.Read, networktest.Rebuilds and Histories, and suggesttest.Run.
 //
 // No call fails for a fault of a server or of the network. To inject such faults, wrap the interfaces that
-// the worker uses: streams.Streams, jetstream.Consumer, worker.Counters.
+// the worker uses: streams.Streams, streams.Consumer, worker.Counters.
 //
 // It uses package time, so that a bubble of testing/synctest controls it. It starts no goroutine except a
 // timer's, while a caller waits.

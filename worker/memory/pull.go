@@ -2,17 +2,15 @@ package memory
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-)
 
-// errUnsupported is the error of methods that the worker does not use.
-var errUnsupported = errors.New("memory: not supported")
+	"github.com/hap-worker/hap-worker/events/streams"
+)
 
 // Consumer is a handle on the consumer that has this name now, also after it was recreated.
 type Consumer struct {
@@ -22,14 +20,14 @@ type Consumer struct {
 }
 
 var (
-	_ jetstream.Consumer        = (*Consumer)(nil)
-	_ jetstream.MessagesContext = (*iterator)(nil)
-	_ jetstream.Msg             = (*message)(nil)
+	_ streams.Consumer = (*Consumer)(nil)
+	_ streams.Messages = (*iterator)(nil)
+	_ jetstream.Msg    = (*message)(nil)
 )
 
 // Consumer returns the workers' consumer. Errors: jetstream.ErrStreamNotFound,
 // jetstream.ErrConsumerNotFound.
-func (b *Broker) Consumer(ctx context.Context) (jetstream.Consumer, error) {
+func (b *Broker) Consumer(ctx context.Context) (streams.Consumer, error) {
 	configs, err := b.options.Streams()
 	if err != nil {
 		return nil, err
@@ -63,32 +61,11 @@ func (c *Consumer) CachedInfo() *jetstream.ConsumerInfo {
 	return c.info
 }
 
-// Messages returns an iterator. It ignores the options and pulls one message at a time: a message is
-// delivered when Next is called, and not prefetched.
-func (c *Consumer) Messages(...jetstream.PullMessagesOpt) (jetstream.MessagesContext, error) {
+// Messages returns an iterator that pulls one message at a time: a message is delivered when Next is called, and
+// not prefetched.
+func (c *Consumer) Messages(int) (streams.Messages, error) {
 	return &iterator{broker: c.broker, stream: c.stream, name: c.name}, nil
 }
-
-// Fetch is not supported.
-func (c *Consumer) Fetch(int, ...jetstream.FetchOpt) (jetstream.MessageBatch, error) {
-	return nil, errUnsupported
-}
-
-// FetchBytes is not supported.
-func (c *Consumer) FetchBytes(int, ...jetstream.FetchOpt) (jetstream.MessageBatch, error) {
-	return nil, errUnsupported
-}
-
-// FetchNoWait is not supported.
-func (c *Consumer) FetchNoWait(int) (jetstream.MessageBatch, error) { return nil, errUnsupported }
-
-// Consume is not supported.
-func (c *Consumer) Consume(jetstream.MessageHandler, ...jetstream.PullConsumeOpt) (jetstream.ConsumeContext, error) {
-	return nil, errUnsupported
-}
-
-// Next is not supported.
-func (c *Consumer) Next(...jetstream.FetchOpt) (jetstream.Msg, error) { return nil, errUnsupported }
 
 // iterator pulls messages one by one.
 type iterator struct {
@@ -97,12 +74,8 @@ type iterator struct {
 	closed       bool // guarded by the lock of the broker
 }
 
-// Next blocks until there is a message. It supports no options. Errors: jetstream.ErrMsgIteratorClosed,
-// jetstream.ErrConsumerDeleted.
-func (i *iterator) Next(options ...jetstream.NextOpt) (jetstream.Msg, error) {
-	if len(options) > 0 {
-		return nil, errUnsupported
-	}
+// Next blocks until there is a message. Errors: jetstream.ErrMsgIteratorClosed, jetstream.ErrConsumerDeleted.
+func (i *iterator) Next() (jetstream.Msg, error) {
 	p, err := i.pull()
 	if err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/fence"
@@ -208,8 +208,8 @@ func (l lookup) Runtime(ctx context.Context, id string) (account.Place, account.
 	return place, rt, err
 }
 
-func (p *process) reopen(ctx context.Context) (jetstream.Consumer, error) {
-	source, err := ask(gate.As(ctx, p.name+" takes"), p, call{Port: gate.NATS, Op: opReopen}, func(ctx context.Context) (jetstream.Consumer, error) {
+func (p *process) reopen(ctx context.Context) (streams.Consumer, error) {
+	source, err := ask(gate.As(ctx, p.name+" takes"), p, call{Port: gate.NATS, Op: opReopen}, func(ctx context.Context) (streams.Consumer, error) {
 		if err := p.world.broker.Setup(); err != nil {
 			return nil, err
 		}

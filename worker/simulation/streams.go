@@ -113,7 +113,7 @@ func (s server) SetMetadata(ctx context.Context, stream, key, value string) erro
 
 // consumer is the workers' consumer as one process sees it.
 type consumer struct {
-	jetstream.Consumer
+	eventstreams.Consumer
 
 	p *process
 }
@@ -124,28 +124,28 @@ func (c consumer) Info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	return ask(gate.As(ctx, c.p.name+" watches"), c.p, call{Port: gate.NATS, Op: opInfo}, c.Consumer.Info)
 }
 
-func (c consumer) Messages(options ...jetstream.PullMessagesOpt) (jetstream.MessagesContext, error) {
-	inner, err := c.Consumer.Messages(options...)
+func (c consumer) Messages(atOnce int) (eventstreams.Messages, error) {
+	inner, err := c.Consumer.Messages(atOnce)
 	if err != nil {
 		return nil, err
 	}
-	i := &iterator{MessagesContext: inner, p: c.p}
+	i := &iterator{Messages: inner, p: c.p}
 	c.p.iterator = i
 	return i, nil
 }
 
 // iterator delivers messages when the scheduler permits it.
 type iterator struct {
-	jetstream.MessagesContext
+	eventstreams.Messages
 
 	p *process
 }
 
-func (i *iterator) Next(options ...jetstream.NextOpt) (jetstream.Msg, error) {
+func (i *iterator) Next() (jetstream.Msg, error) {
 	ctx := gate.As(context.Background(), i.p.name+" takes")
 	// The scheduler decides in which order processes pull: several may be ready at the same instant.
 	_, _ = ask(ctx, i.p, call{Port: gate.NATS, Op: opAsk}, func(context.Context) (any, error) { return nil, nil })
-	msg, err := i.MessagesContext.Next(options...)
+	msg, err := i.Messages.Next()
 	if i.p.dead.Load() {
 		<-i.p.world.gate.Over()
 	}

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hap-worker/hap-worker/events/streams"
 )
 
 // iterator returns the messages of one consumer until the consumer disappears.
 type iterator struct {
-	consumer  jetstream.Consumer
-	messages  jetstream.MessagesContext
+	consumer  streams.Consumer
+	messages  streams.Messages
 	opened    time.Time
 	created   time.Time // when the consumer was created
 	delivered bool      // it has returned a message; only the goroutine that calls Next uses this field
@@ -24,8 +26,7 @@ type iterator struct {
 // ended reports whether err means that the iterator returns no further messages. All other
 // errors are transient.
 func ended(err error) bool {
-	return errors.Is(err, jetstream.ErrMsgIteratorClosed) || errors.Is(err, jetstream.ErrConsumerDeleted) ||
-		errors.Is(err, jetstream.ErrBadRequest)
+	return errors.Is(err, jetstream.ErrMsgIteratorClosed) || errors.Is(err, jetstream.ErrConsumerDeleted)
 }
 
 // end stops the iterator.

@@ -10,18 +10,19 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/source"
 )
 
 // consumerFake returns an iterator or an error. Methods that are not defined below panic.
 type consumerFake struct {
-	jetstream.Consumer
+	streams.Consumer
 	messages *messagesFake
 	err      error
 }
 
-func (c *consumerFake) Messages(...jetstream.PullMessagesOpt) (jetstream.MessagesContext, error) {
+func (c *consumerFake) Messages(int) (streams.Messages, error) {
 	return c.messages, c.err
 }
 
@@ -29,11 +30,11 @@ func (c *consumerFake) CachedInfo() *jetstream.ConsumerInfo { return &jetstream.
 
 // messagesFake is an iterator over the messages of a channel, until that is closed.
 type messagesFake struct {
-	jetstream.MessagesContext
+	streams.Messages
 	all chan jetstream.Msg
 }
 
-func (m *messagesFake) Next(...jetstream.NextOpt) (jetstream.Msg, error) {
+func (m *messagesFake) Next() (jetstream.Msg, error) {
 	if msg, more := <-m.all; more {
 		return msg, nil
 	}
@@ -85,7 +86,7 @@ func TestConsumerThatGoesAtOnce(t *testing.T) {
 		begin, attempts := time.Now(), 0
 		s := source.New(source.Options{
 			Consumer: &consumerFake{messages: ended}, Now: time.Now, Observer: &observe.Observer{},
-			Reopen: func(context.Context) (jetstream.Consumer, error) {
+			Reopen: func(context.Context) (streams.Consumer, error) {
 				attempts++
 				return &consumerFake{messages: ended}, nil
 			},

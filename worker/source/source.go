@@ -21,10 +21,10 @@ import (
 
 // Options configure a source.
 type Options struct {
-	Consumer jetstream.Consumer
+	Consumer streams.Consumer
 	// Reopen returns the consumer after it was lost, and may create it. All its errors are
 	// retried. Defaults to a check that the server has Consumer.
-	Reopen func(context.Context) (jetstream.Consumer, error)
+	Reopen func(context.Context) (streams.Consumer, error)
 	// Prefetch is the number of messages that are requested at once. It should not exceed the number
 	// of handlers, since the AckWait of a prefetched message is running.
 	Prefetch int
@@ -64,7 +64,7 @@ type loss struct {
 // New returns a source. Open opens it.
 func New(o Options) *Source {
 	if o.Reopen == nil {
-		o.Reopen = func(ctx context.Context) (jetstream.Consumer, error) {
+		o.Reopen = func(ctx context.Context) (streams.Consumer, error) {
 			_, err := o.Consumer.Info(ctx)
 			return o.Consumer, err
 		}
@@ -199,8 +199,8 @@ func (s *Source) present() *iterator {
 }
 
 // open opens an iterator on the consumer.
-func (s *Source) open(consumer jetstream.Consumer) (*iterator, error) {
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(s.Prefetch))
+func (s *Source) open(consumer streams.Consumer) (*iterator, error) {
+	messages, err := consumer.Messages(s.Prefetch)
 	if err != nil {
 		return nil, fmt.Errorf("consume events: %w", err)
 	}

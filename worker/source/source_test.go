@@ -15,6 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/source"
 )
@@ -45,7 +46,7 @@ func open(t *testing.T, options []nats.Option, changes ...func(*tap, *source.Opt
 	}
 	s.setup()
 	js := server.JetStream(options...)
-	consumer, err := js.Consumer(s.within(), events.StreamEvents, events.ConsumerWorker)
+	consumer, err := streams.PullConsumer(s.within(), js, events.StreamEvents, events.ConsumerWorker)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func (s *tap) misses() {
 
 // managed lets the source create missing streams and its consumer.
 func managed(s *tap, o *source.Options) {
-	o.Reopen = func(ctx context.Context) (jetstream.Consumer, error) {
+	o.Reopen = func(ctx context.Context) (streams.Consumer, error) {
 		if _, err := storage.Setup(ctx, s.js, storage.Options{Manage: true}); err != nil {
 			return nil, err
 		}
@@ -385,7 +386,7 @@ func TestConsumerIsNarrowed(t *testing.T) {
 }
 
 // silent is a consumer whose Info fails.
-type silent struct{ jetstream.Consumer }
+type silent struct{ streams.Consumer }
 
 func (silent) Info(context.Context) (*jetstream.ConsumerInfo, error) { return nil, nats.ErrTimeout }
 
