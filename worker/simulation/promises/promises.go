@@ -157,7 +157,8 @@ func (f Facts) label(b engine.Binding, r account.Record, bad Report) {
 			bad("I5 NoDirty", "%s is dirty, its record is %+v", b.Name, r)
 		}
 	case b.Tenant == "":
-		if !free && !f.waits(r.State, b.Name) {
+		drains := r.State == account.Draining && cluster // rule 8: its label was taken off by hand, under a cluster
+		if !free && !drains && !f.waits(r.State, b.Name) {
 			bad("I6 CountsTrue", "%s is unclaimed, its record is %+v", b.Name, r)
 		}
 	case r.Tenant != b.Tenant || free || r.State == account.Dirtying:
