@@ -266,9 +266,7 @@ local rt, left = arrived(id, tonumber(ARGV[12]))
 if left then return decided('moved', rt) end
 if rt.state == 'gone' then return decided('superseded', {binding = '', sequence = rt.sequence, request = rt.request}) end
 if rt.state == 'refused' and rt.request == request then return decided('refused', rt) end
-if (rt.state == 'assigned' or rt.state == 'waiting') and rt.tenant ~= '' and rt.tenant ~= tenant then
-  return decided('foreign', {binding = '', sequence = 0, request = ''})
-end
+if foreign(rt, tenant) then return decided('foreign', unknown_runtime()) end
 local forgotten
 if rt.state == 'assigned' then
   local rec = look(rt.binding)

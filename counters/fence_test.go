@@ -77,7 +77,7 @@ func TestEpochsOfDecisions(t *testing.T) {
 			"locate and assign": {func(ctx context.Context) error { _, err := m.LocateAndAssign(ctx, "aws", request); return err }, account.Epochs{"aws": all["aws"], bucket: all[bucket]}},
 			"assign":            {func(ctx context.Context) error { _, err := m.Assign(ctx, "aws", request); return err }, account.Epochs{"aws": all["aws"]}},
 			"refuse": {func(ctx context.Context) error {
-				_, err := m.Refuse(ctx, account.Place{Pool: "aws"}, runtime, "req-1")
+				_, err := m.Refuse(ctx, account.Place{Pool: "aws"}, runtime, "req-1", "ga-1")
 				return err
 			}, account.Epochs{"aws": all["aws"]}},
 			"locate": {func(ctx context.Context) error { _, err := m.Locate(ctx, runtime, "aws"); return err }, account.Epochs{bucket: all[bucket]}},

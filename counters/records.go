@@ -103,6 +103,11 @@ local function drop_runtime(id)
   shrink('ZREM', KEYS[6], id)
 end
 
+-- Rule 3: a record of an older version may name no tenant; such a runtime is not foreign.
+local function foreign(rt, tenant)
+  return (rt.state == 'assigned' or rt.state == 'waiting') and rt.tenant ~= '' and rt.tenant ~= tenant
+end
+
 local function is_shared(rec) return rec.state == 'claimed' and rec.tenant == '' end
 
 -- Rule 7: takes a runtime off the record. A claim without runtimes drains, and stays

@@ -12,14 +12,16 @@ import (
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
 //	ARGV[2] -> request
-//	ARGV[3] -> number of the runtime's place in the directory (account.Place.Sequence)
+//	ARGV[3] -> its tenant
+//	ARGV[4] -> number of the runtime's place in the directory (account.Place.Sequence)
 //
-//	Returns what assign returns; the outcome is refused, superseded, assigned or moved
+//	Returns what assign returns; the outcome is refused, superseded, foreign, assigned or moved
 var refuseScript = script.New("refuse", []string{records}, `
-local id, request = ARGV[1], ARGV[2]
-local rt, left = arrived(id, tonumber(ARGV[3]))
+local id, request, tenant = ARGV[1], ARGV[2], ARGV[3]
+local rt, left = arrived(id, tonumber(ARGV[4]))
 if left then return decided('moved', rt) end
 if rt.state == 'gone' then return decided('superseded', {binding = '', sequence = rt.sequence, request = rt.request}) end
+if foreign(rt, tenant) then return decided('foreign', unknown_runtime()) end
 if rt.state == 'assigned' then -- left to the worker that assigned it
   local out = decided('assigned', rt)
   out[7], out[8], out[10] = rt.confirmed and 1 or 0, rt.origin, 1
@@ -35,13 +37,13 @@ return decided('refused', rt)
 `)
 
 // Refuse ends the waiting of a request at its deadline (rule 12). The outcome is Refused, also for an unknown
-// runtime; or, without a change, Superseded (the runtime is gone), Assigned (it has an account by now) or Moved
-// (it has left the pool). A repeat returns the same. Errors: ErrNotBuilt, or an *engine.Error of Redis.
-func (s *Store) Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error) {
-	if err := checkNames(runtime, request); err != nil {
+// runtime; or, without a change, Superseded (the runtime is gone), Foreign (it is another tenant's), Assigned (it has
+// an account by now) or Moved (it has left the pool). A repeat returns the same. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+func (s *Store) Refuse(ctx context.Context, place account.Place, runtime, request, tenant string) (account.Decision, error) {
+	if err := checkNames(runtime, request, tenant); err != nil {
 		return account.Decision{}, err
 	}
-	reply, err := s.run(ctx, refuseScript, place.Pool, s.poolKeys(place.Pool), runtime, request, place.Sequence)
+	reply, err := s.run(ctx, refuseScript, place.Pool, s.poolKeys(place.Pool), runtime, request, tenant, place.Sequence)
 	if err != nil {
 		return account.Decision{}, err
 	}

@@ -168,7 +168,7 @@ func TestLocateEnds(t *testing.T) {
 // unforced is a pool whose epoch is not in force.
 type unforced struct{ Counters }
 
-func (unforced) Refuse(context.Context, account.Place, string, string) (account.Decision, error) {
+func (unforced) Refuse(context.Context, account.Place, string, string, string) (account.Decision, error) {
 	return account.Decision{}, account.ErrNotBuilt
 }
 

@@ -57,7 +57,7 @@ type Counters interface {
 
 	// Refuse ends a waiting request at its deadline (rule 12). The outcome is Refused or, if nothing has
 	// changed, Superseded (the runtime is gone), Assigned (it has a binding) or Moved (it has left the pool).
-	Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error)
+	Refuse(ctx context.Context, place account.Place, runtime, request, tenant string) (account.Decision, error)
 	// Leave takes a runtime without an account out of its pool. It returns the sequence under
 	// which the runtime left, and whether it did (rule 16). A runtime stays if it has an account or is gone,
 	// if it waits by another request or for another tenant, or if this request was refused.

@@ -175,7 +175,7 @@ func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events
 		if now := h.clock.Now(); now.Before(h.waitsUntil(a)) {
 			return reply.waiting(reply.lacks(), a.waits.until), nil
 		}
-		refused, err := h.counters.Refuse(ctx, reply.place, reply.event.RuntimeID, reply.event.ID)
+		refused, err := h.counters.Refuse(ctx, reply.place, reply.event.RuntimeID, reply.event.ID, reply.event.Provision.GlobalAccountID)
 		if err != nil {
 			return events.Reply{}, h.notBuilt(err, reply.place.Pool)
 		}

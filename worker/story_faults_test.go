@@ -131,8 +131,8 @@ func (r *redis) ReleaseRuntime(ctx context.Context, place account.Place, runtime
 	return call(r.w, "release-runtime", runtime, func() (account.Departure, error) { return r.Counters.ReleaseRuntime(ctx, place, runtime, tenant) })
 }
 
-func (r *redis) Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error) {
-	return call(r.w, "refuse", runtime, func() (account.Decision, error) { return r.Counters.Refuse(ctx, place, runtime, request) })
+func (r *redis) Refuse(ctx context.Context, place account.Place, runtime, request, tenant string) (account.Decision, error) {
+	return call(r.w, "refuse", runtime, func() (account.Decision, error) { return r.Counters.Refuse(ctx, place, runtime, request, tenant) })
 }
 
 func (r *redis) Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error) {

@@ -184,9 +184,10 @@ func (p *pair) drawAsked(t *rapid.T) (runtime, request string) {
 
 func (p *pair) deadline(t *rapid.T) {
 	runtime, request := p.drawAsked(t)
+	tenant := pick(p.model.Pool(pool).Runtime(runtime).Tenant, tenants.Draw(t, "another")).Draw(t, "tenant")
 	place := account.Place{Pool: pool, Sequence: p.after(t)}
 	d := both(p, t, func(m accounttest.Machine) (account.Decision, error) {
-		return m.Refuse(p.ctx, place, runtime, request)
+		return m.Refuse(p.ctx, place, runtime, request, tenant)
 	}, accounttest.Decision)
 	if d.Outcome == account.Refused {
 		p.tally.came(refused)

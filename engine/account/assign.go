@@ -154,9 +154,9 @@ func (p *Pool) position(sequence int64) int {
 
 // Refuse ends the waiting of a request at its deadline (rule 12); the outcome is Refused. Nothing changes if
 // the outcome is another one: Moved if the runtime has left the pool since its place was read, Superseded if
-// it is gone, Assigned if it is assigned (the worker that assigned it answers). after is the number of the
-// runtime's place. It may return ErrNotBuilt.
-func (p *Pool) Refuse(runtime, request string, after int64) (Decision, error) {
+// it is gone, Foreign if it is another tenant's, Assigned if it is assigned (the worker that assigned it answers).
+// after is the number of the runtime's place. It may return ErrNotBuilt.
+func (p *Pool) Refuse(runtime, request, tenant string, after int64) (Decision, error) {
 	if p.epoch == "" {
 		return Decision{}, ErrNotBuilt
 	}
@@ -166,6 +166,8 @@ func (p *Pool) Refuse(runtime, request string, after int64) (Decision, error) {
 		return p.decided(Moved, rt), nil
 	case rt.State == RuntimeGone:
 		return p.decided(Superseded, rt), nil
+	case rt.foreign(tenant):
+		return p.decided(Foreign, Runtime{}), nil
 	case rt.State == RuntimeAssigned:
 		d := p.decided(Assigned, rt)
 		d.Binding, d.Origin, d.Confirmed, d.Repeated = rt.Binding, rt.Origin, rt.Confirmed, true

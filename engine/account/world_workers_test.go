@@ -62,7 +62,7 @@ func (w *world) provision(e *event, deadline bool, p pace) {
 		p("decide")
 		var d account.Decision
 		if deadline {
-			if d = must(w.m.Refuse(w.ctx, account.Place{Pool: pool}, e.runtime, e.id)); d.Outcome == account.Assigned {
+			if d = must(w.m.Refuse(w.ctx, account.Place{Pool: pool}, e.runtime, e.id, e.tenant)); d.Outcome == account.Assigned {
 				return // left to the worker that serves it
 			}
 		} else {

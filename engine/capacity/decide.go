@@ -127,7 +127,7 @@ func (r *replay) refuse(cluster string) error {
 	if r.rules.Runtime(cluster).State != account.RuntimeWaiting {
 		return nil
 	}
-	d, err := r.rules.Refuse(cluster, cluster, 0)
+	d, err := r.rules.Refuse(cluster, cluster, r.rules.Runtime(cluster).Tenant, 0)
 	if err != nil {
 		return err
 	}

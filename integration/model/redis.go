@@ -143,7 +143,7 @@ func (r *redis) execute(p, before *account.Pool, c call) result {
 		out.ok, err = p.Revoke(claim)
 	case refuse:
 		var d account.Decision
-		d, err = p.Refuse(runtime, request, 0)
+		d, err = p.Refuse(runtime, request, tenantName(c.tenant), 0)
 		out = decision(d)
 	case takeBack:
 		err = p.TakeBack(runtime, request)

@@ -129,7 +129,7 @@ func (m *model) refuseRequest(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
 	e := k.key
-	r := m.redis.run(&n.pools[k.pool], call{script: refuse, runtime: m.events[e].of, request: e})
+	r := m.redis.run(&n.pools[k.pool], call{script: refuse, runtime: m.events[e].of, request: e, tenant: m.tenants[m.events[e].of]})
 	if r.notBuilt {
 		m.giveUp(s, w)
 		return

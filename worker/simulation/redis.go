@@ -96,9 +96,9 @@ func (s store) LocateAndAssign(ctx context.Context, pool string, r account.Reque
 	})
 }
 
-func (s store) Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error) {
+func (s store) Refuse(ctx context.Context, place account.Place, runtime, request, tenant string) (account.Decision, error) {
 	return decided(ctx, s, "refuse", runtime, []string{place.Pool}, func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
-		return c.Refuse(ctx, place, runtime, request)
+		return c.Refuse(ctx, place, runtime, request, tenant)
 	})
 }
 

@@ -169,7 +169,7 @@ func (s *Story) deciding(ctx context.Context, l line) (string, bool, error) {
 		d, err := s.m.Assign(ctx, l.pool(), l.request())
 		return Decision(d), true, err
 	case "refuse":
-		d, err := s.m.Refuse(ctx, l.place(), l.name(0), l.name(1))
+		d, err := s.m.Refuse(ctx, l.place(), l.name(0), l.name(1), l.text("tenant", ""))
 		return Decision(d), true, err
 	case "leave":
 		sequence, left, err := s.m.Leave(ctx, l.place(), l.name(0), l.name(1), l.text("tenant", ""))

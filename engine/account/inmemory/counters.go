@@ -126,8 +126,10 @@ func (c *Counters) ReleaseRuntime(ctx context.Context, place account.Place, runt
 }
 
 // Refuse ends the waiting of a request at its deadline, rule 12.
-func (c *Counters) Refuse(ctx context.Context, place account.Place, runtime, request string) (account.Decision, error) {
-	return step(ctx, c, c.pool, place.Pool, func(p *account.Pool) (account.Decision, error) { return p.Refuse(runtime, request, place.Sequence) })
+func (c *Counters) Refuse(ctx context.Context, place account.Place, runtime, request, tenant string) (account.Decision, error) {
+	return step(ctx, c, c.pool, place.Pool, func(p *account.Pool) (account.Decision, error) {
+		return p.Refuse(runtime, request, tenant, place.Sequence)
+	})
 }
 
 // Leave takes a runtime without an account out of a pool, rule 16.
