@@ -93,7 +93,7 @@ func (w *world) beside() {
 		Builder: w.redis, Inventory: w.gardener, Ledger: w.ledger, Waiting: w.room.Addresses, Subjects: w.subjects, Observer: w.observer(),
 	}
 	w.purger = &retention.Purger{
-		Ledger: w.ledger, Records: w.redis, Shoots: w.gardener, Room: w.room, Rebuild: w.rebuilder,
+		Ledger: w.ledger, Records: w.redis, Gardener: w.gardener, Room: w.room, Rebuild: w.rebuilder,
 		Keep: 2 * time.Hour, Observer: w.observer(),
 	}
 	w.auditor = &audit.Auditor{Audit: &audit.Audit{

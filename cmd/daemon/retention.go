@@ -22,7 +22,7 @@ var (
 func (d *daemon) retention(w *worker.Worker) *retention.Purger {
 	p := &d.parts
 	r := &retention.Purger{
-		Ledger: p.ledger, Records: p.counters, Shoots: p.gardener, Room: p.room, Rebuild: p.rebuild, Notes: p.rebuild.Notes,
+		Ledger: p.ledger, Records: p.counters, Gardener: p.gardener, Room: p.room, Rebuild: p.rebuild, Notes: p.rebuild.Notes,
 		Keep: d.cfg.NATS.Retention, Settle: 2 * (d.cfg.Worker.Budget + d.cfg.Worker.AckWait), Observer: d.observer(),
 		Now: w.StreamTime,
 	}

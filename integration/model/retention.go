@@ -44,12 +44,19 @@ func (m *model) released(s *state, r uint8) (last uint8, found bool) {
 	return last, found
 }
 
-// forgettable reports whether the runtime is gone or unknown in Redis, and its last account is not draining.
+// forgettable reports whether the runtime is gone or unknown in Redis, and its last account neither drains nor
+// waits for its dirty label.
 func (m *model) forgettable(s *state, r uint8) bool {
 	for p := range m.pools {
 		rt := s.pools[p].runtimes[r]
-		if rt.state != unknownRuntime && rt.state != goneRuntime || rt.binding > 0 && s.pools[p].bindings[rt.binding-1].state == draining {
+		if rt.state != unknownRuntime && rt.state != goneRuntime {
 			return false
+		}
+		if b := int(rt.binding) - 1; b >= 0 {
+			left := s.pools[p].bindings[b].state
+			if left == draining || left == dirtying && !s.labels[b].dirty {
+				return false
+			}
 		}
 	}
 	return true

@@ -113,6 +113,18 @@ func (s shootsFake) Shoots(_ context.Context, visit func(engine.Shoot) error) er
 	return nil
 }
 
+func (shootsFake) Cached(string) (engine.Binding, bool) { return engine.Binding{}, false }
+
+// markedFake has Shoots and one account, which is dirty.
+type markedFake struct {
+	shootsFake
+	binding string
+}
+
+func (m markedFake) Cached(name string) (engine.Binding, bool) {
+	return engine.Binding{Name: name, Dirty: true}, name == m.binding
+}
+
 type blocksFake map[string]bool
 
 func (b blocksFake) Applied(_ context.Context, cluster string) ([]network.Applied, error) {
@@ -160,7 +172,7 @@ func newRetained(t *testing.T) *retained {
 	x := &retained{t: t, ledger: &keptLedger{}, tombs: &tombs{Model: accounttest.NewBuilt("aws", "gcp")}, now: time.Now()}
 	x.ledger.backlog = storage.Backlog{First: 101, Last: 100}
 	x.r = &Purger{
-		Ledger: x.ledger, Records: x.tombs, Shoots: shootsFake{}, Room: waitsFake{}, Rebuild: &x.wanted,
+		Ledger: x.ledger, Records: x.tombs, Gardener: shootsFake{}, Room: waitsFake{}, Rebuild: &x.wanted,
 		Blocks: blocksFake{}, Notes: notedFake{}, Keep: kept,
 		Observer: observe.Observer{OnRetention: func(_ context.Context, i observe.Retention) { x.passes = append(x.passes, i) }},
 	}
@@ -178,6 +190,15 @@ func (x *retained) leave(runtime string, ago time.Duration) {
 		RequestID: "d-" + runtime, RuntimeID: runtime, Status: events.StatusReleased,
 		Binding: &events.Binding{Name: left.Binding}, Decision: &events.Decision{Sequence: left.Sequence, Pool: "aws"},
 	})
+}
+
+// vacate has the last runtime leave the account, and permits to mark it dirty.
+func (x *retained) vacate() {
+	x.t.Helper()
+	x.leave("anchor", 0)
+	if permit, err := x.tombs.BeginDirtying(x.t.Context(), "aws", "aws-1", 1); err != nil || !permit.Given {
+		x.t.Fatal(err, permit)
+	}
 }
 
 // lived provisions a runtime in aws and releases it, with a reply that is ago old.

@@ -51,7 +51,6 @@ type around struct {
 	cutoff  time.Time // runtimes with a younger reply are kept
 	backlog storage.Backlog
 	lodged  map[string]bool // runtimes that a Shoot names
-	used    map[string]bool // bindings that a Shoot names
 	noted   map[string]bool // runtimes that a ClusterConfig or a Cluster names
 }
 
@@ -132,13 +131,13 @@ func (r *Purger) pass(ctx context.Context, after reached, info *observe.Retentio
 
 // look reads the backlog, the Shoots and the ClusterConfigs, which may still need a runtime.
 func (r *Purger) look(ctx context.Context, cutoff time.Time) (around, error) {
-	a := around{cutoff: cutoff, lodged: map[string]bool{}, used: map[string]bool{}, noted: map[string]bool{}}
+	a := around{cutoff: cutoff, lodged: map[string]bool{}, noted: map[string]bool{}}
 	var err error
 	if a.backlog, err = r.Ledger.Backlog(ctx); err != nil {
 		return a, err
 	}
-	err = r.Shoots.Shoots(ctx, func(s engine.Shoot) error {
-		a.lodged[account.RuntimeOf(s)], a.used[s.Binding] = true, true
+	err = r.Gardener.Shoots(ctx, func(s engine.Shoot) error {
+		a.lodged[account.RuntimeOf(s)] = true
 		return nil
 	})
 	if err != nil {
@@ -280,8 +279,8 @@ func (r *Purger) needed(ctx context.Context, runtime string, told testimony, see
 		if err != nil {
 			return "", err
 		}
-		// Only the release tells a rebuild that this account is to become dirty.
-		if rec.State == account.Draining || rec.State == account.Dirtying && seen.used[told.binding] {
+		// Until the label is dirty, only the release tells a rebuild that this account is to become dirty.
+		if label, _ := r.Gardener.Cached(told.binding); rec.State == account.Draining || rec.State == account.Dirtying && !label.Dirty {
 			return observe.KeptDraining, nil
 		}
 	}

@@ -51,10 +51,12 @@ type Records interface {
 	ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error)
 }
 
-// Inventory reads the present clusters: package gardener.
+// Inventory reads the present clusters, and the labels of accounts: package gardener.
 type Inventory interface {
 	// Shoots visits all Shoots. It reads them from the API.
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
+	// Cached returns a binding from the watch, and whether it exists.
+	Cached(name string) (engine.Binding, bool)
 }
 
 // Blocks are the network blocks of clusters: package blocks.
@@ -73,13 +75,13 @@ type Room interface {
 // Purger forgets runtimes that were released long ago (rule 14). Every worker runs one. A pass is idempotent,
 // and the next pass finishes one that was interrupted.
 type Purger struct {
-	Ledger  Ledger
-	Records Records
-	Shoots  Inventory
-	Room    Room
-	Rebuild account.Rebuilder
-	Blocks  Blocks       // nil without network ranges
-	Notes   ranges.Notes // nil without ClusterConfigs
+	Ledger   Ledger
+	Records  Records
+	Gardener Inventory
+	Room     Room
+	Rebuild  account.Rebuilder
+	Blocks   Blocks       // nil without network ranges
+	Notes    ranges.Notes // nil without ClusterConfigs
 
 	// Keep is how long the replies of a released runtime are kept after the newest of them.
 	Keep time.Duration

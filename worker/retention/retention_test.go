@@ -75,8 +75,8 @@ func TestRetentionKeeps(t *testing.T) {
 		{observe.KeptBacklog, func(x *retained) {
 			x.ledger.backlog = storage.Backlog{First: 3, Last: 100, Oldest: x.now.Add(-kept - time.Hour)}
 		}},
-		{observe.KeptShoot, func(x *retained) { x.r.Shoots = shootsFake{{Name: "c", RuntimeID: "old", Binding: "aws-1"}} }},
-		{observe.KeptShoot, func(x *retained) { x.r.Shoots = shootsFake{{Name: "old", Binding: "aws-1"}} }},
+		{observe.KeptShoot, func(x *retained) { x.r.Gardener = shootsFake{{Name: "c", RuntimeID: "old", Binding: "aws-1"}} }},
+		{observe.KeptShoot, func(x *retained) { x.r.Gardener = shootsFake{{Name: "old", Binding: "aws-1"}} }},
 		{observe.KeptDraining, func(x *retained) { x.leave("anchor", 0) }},
 		{observe.KeptDraining, func(x *retained) { // its release was deleted by hand before it was answered
 			x.leave("anchor", 0)
@@ -88,12 +88,10 @@ func TestRetentionKeeps(t *testing.T) {
 			}
 		}},
 		{observe.KeptDraining, func(x *retained) {
-			x.leave("anchor", 0)
-			if permit, err := x.tombs.BeginDirtying(x.t.Context(), "aws", "aws-1", 1); err != nil || !permit.Given {
-				x.t.Fatal(err, permit)
-			}
-			x.r.Shoots = shootsFake{{Name: "other", Binding: "aws-1"}}
+			x.vacate()
+			x.r.Gardener = shootsFake{{Name: "other", Binding: "aws-1"}}
 		}},
+		{observe.KeptDraining, func(x *retained) { x.vacate() }}, // Gardener refuses the mark
 		{observe.KeptBlocks, func(x *retained) { x.r.Blocks = blocksFake{"old": true} }},
 		{observe.KeptBlocks, func(x *retained) {
 			x.r.Notes = notedFake{notes: network.Notes{Configs: []network.Note{{Runtime: "old"}}}}
@@ -125,6 +123,22 @@ func TestRetentionKeeps(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Once the label of the account is dirty, a rebuild needs no release to know it.
+func TestRetentionOfMarkedAccounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newRetained(t)
+		x.assign("anchor", "aws")
+		x.lived("old", kept+time.Hour)
+		x.vacate()
+		x.r.Gardener = markedFake{binding: "aws-1", shootsFake: shootsFake{{Name: "other", Binding: "aws-1"}}}
+		x.r.Once(t.Context())
+		if left := x.forgotten("old"); len(left) > 0 || x.passes[0].Purged != 1 {
+			t.Errorf("left is %v after %v", left, x.passes)
+		}
+	})
 }
 
 // A rebuild may have read the assignment before the pass begins, and then has to find the release. So the
@@ -305,12 +319,12 @@ func TestRetentionDies(t *testing.T) {
 			t.Fatalf("of who was never there, left is %v", left)
 		}
 		x.ledger.backlog = storage.Backlog{First: 101, Last: 100}
-		x.r.Shoots = shootsFake{{Name: "old"}}
+		x.r.Gardener = shootsFake{{Name: "old"}}
 		x.r.Once(t.Context())
 		if left := x.forgotten("old"); !slices.Equal(left, []string{"aws gone"}) {
 			t.Fatalf("left is %v", left)
 		}
-		x.r.Shoots = shootsFake{}
+		x.r.Gardener = shootsFake{}
 		x.r.Once(t.Context())
 		if left := x.forgotten("old"); len(left) > 0 {
 			t.Errorf("left is %v, passes %v", left, x.passes)
@@ -334,7 +348,7 @@ func TestRetentionLimit(t *testing.T) {
 				shoots = append(shoots, engine.Shoot{Name: id})
 			}
 		}
-		x.r.Shoots = shoots
+		x.r.Gardener = shoots
 		x.r.Once(t.Context())
 		var purged []int
 		for _, pass := range x.passes {

@@ -331,7 +331,7 @@ func (p *process) audit() {
 func (p *process) forget() {
 	ledger := storage.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
 	r := &retention.Purger{
-		Ledger: ledger, Records: oneGone{store{p}}, Shoots: p.garden, Room: storage.NewWaitingRoomOn(server{p}, p.world.subjects),
+		Ledger: ledger, Records: oneGone{store{p}}, Gardener: p.garden, Room: storage.NewWaitingRoomOn(server{p}, p.world.subjects),
 		Rebuild: asker{p}, Keep: keep, Now: p.now, Observer: observe.Observer{},
 	}
 	if p.late != nil {
