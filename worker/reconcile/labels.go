@@ -111,19 +111,38 @@ func (s *Labels) Changed(b engine.Binding, _ bool) {
 	}
 }
 
-// Run sweeps, and checks the bindings that the watch reports, until ctx ends.
+// Run sweeps, and checks the bindings that the watch reports, until ctx ends. Both at once: a sweep may mark
+// accounts for minutes.
 func (s *Labels) Run(ctx context.Context) {
 	s.init()
+	failed := func(err error, after time.Duration) {
+		if !errors.Is(err, account.ErrNotBuilt) { // otherwise a rebuild was requested
+			s.Observer.Retry(ctx, observe.Retry{Type: "sweep", After: after, Err: err})
+		}
+	}
+	var following sync.WaitGroup
+	following.Go(func() {
+		loop.Run(ctx, loop.Options{Wake: s.signal, Failed: func(err error, _ time.Duration) { failed(err, s.Every) }}, s.followChanged)
+	})
 	loop.Run(ctx, loop.Options{
 		Start: loop.AtOnce, // labels may have changed while no worker ran
-		Every: s.Every, Jitter: 0.2, Wake: s.signal, OnWake: s.followChanged,
-		Backoff: loop.Backoff{First: min(time.Second, s.Every), Most: s.Every},
-		Failed: func(err error, after time.Duration) {
-			if !errors.Is(err, account.ErrNotBuilt) { // otherwise a rebuild was requested
-				s.Observer.Retry(ctx, observe.Retry{Type: "sweep", After: after, Err: err})
-			}
-		},
+		Every: s.Every, Jitter: 0.2,
+		Backoff: loop.Backoff{First: min(time.Second, s.Every), Most: s.Every}, Failed: failed,
 	}, s.everything)
+	following.Wait()
+}
+
+// join joins errors, but adds account.ErrNotBuilt only to nil: a rebuild was requested then, and the other
+// errors are to be told.
+func join(errs, err error) error {
+	switch {
+	case err == nil, errs != nil && errors.Is(err, account.ErrNotBuilt):
+		return errs
+	case errors.Is(errs, account.ErrNotBuilt):
+		return err
+	default:
+		return errors.Join(errs, err)
+	}
 }
 
 // followChanged checks the bindings that the watch has reported since the last call.
@@ -136,9 +155,9 @@ func (s *Labels) followChanged(ctx context.Context) error {
 	for p := range places {
 		b, known := s.Cache.Cached(p.binding)
 		if known && b.Pool() == p.pool {
-			errs = errors.Join(errs, s.follow(ctx, b))
+			errs = join(errs, s.follow(ctx, b))
 		} else {
-			errs = errors.Join(errs, s.forget(ctx, p.binding, p.pool))
+			errs = join(errs, s.forget(ctx, p.binding, p.pool))
 		}
 		s.Worker.WakeTenant(p.pool.Name(), b.Tenant) // a request may be waiting for this change
 	}

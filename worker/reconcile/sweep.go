@@ -3,7 +3,6 @@ package reconcile
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -33,9 +32,9 @@ func (s *Labels) everything(ctx context.Context) error {
 		bindings[b.Pool()] = append(bindings[b.Pool()], b)
 	}
 	for pool := range pools {
-		errs = errors.Join(errs, s.pool(ctx, pool, bindings[pool], empty))
+		errs = join(errs, s.pool(ctx, pool, bindings[pool], empty))
 	}
-	return errors.Join(errs, s.markVacant(ctx, empty))
+	return join(errs, s.markVacant(ctx, empty))
 }
 
 // pools returns the dedicated pools of the labels and of Redis, which may know a pool without bindings. It
@@ -117,17 +116,26 @@ const (
 	// mostFailures is the number of markings in a row that fail before the sweep leaves the others to
 	// the next one. Then it is likely that a common dependency fails.
 	mostFailures = 3
-	// While a Shoot refers to an account, the pause before the next list of the Shoots is a tenth
-	// (1/lookShare) of the time since a sweep first found that Shoot, at most longestLook: a cluster may
-	// take days to go.
+	// While an account cannot be marked, the pause before the next list of the Shoots is a tenth
+	// (1/lookShare) of the time since a sweep first found that, at most longestLook: a cluster may take
+	// days to go, and an internal account is never marked.
 	lookShare   = 10
 	longestLook = 5 * time.Minute
 )
 
 // wait records why an account is not marked yet.
 type wait struct {
-	since, again time.Time // since when a Shoot refers to it, and when to list the Shoots again
+	since, again time.Time // since when it cannot be marked, and when to list the Shoots again
 	failed       time.Time // start of the sweep in which marking failed
+}
+
+// longer returns the wait after a sweep, which began at now, that could not mark the account either.
+func (w wait) longer(now time.Time) wait {
+	since := w.since
+	if since.IsZero() {
+		since = now
+	}
+	return wait{since: since, again: now.Add(min(now.Sub(since)/lookShare, longestLook))}
 }
 
 // markVacant marks the bindings to which no Shoot refers. It lists the Shoots once and skips the bindings in
@@ -178,15 +186,18 @@ func (s *Labels) markVacant(ctx context.Context, empty map[string]vacant) error 
 			break
 		}
 		marking.Go(func() error {
-			err := s.mark(ctx, empty[binding].pool, binding, empty[binding].record)
+			became, err := s.mark(ctx, empty[binding].pool, binding, empty[binding].record)
 			mu.Lock()
 			defer mu.Unlock()
-			delete(waits, binding)
-			errs = errors.Join(errs, err)
+			errs = join(errs, err)
+			w := waits[binding].longer(now)
 			if row++; err == nil {
 				row = 0
 			} else {
-				waits[binding] = wait{failed: now}
+				w.failed = now
+			}
+			if waits[binding] = w; became == dirtying.Marked || became == dirtying.Unclaimed {
+				delete(waits, binding)
 			}
 			return nil
 		})
@@ -200,12 +211,7 @@ func (s *Labels) passOver(ctx context.Context, empty map[string]vacant, waits ma
 	return s.Cache.Shoots(ctx, func(shoot engine.Shoot) error {
 		if _, is := empty[shoot.Binding]; is {
 			delete(empty, shoot.Binding)
-			w := wait{since: waits[shoot.Binding].since}
-			if w.since.IsZero() {
-				w.since = now
-			}
-			w.again = now.Add(min(now.Sub(w.since)/lookShare, longestLook))
-			waits[shoot.Binding] = w
+			waits[shoot.Binding] = waits[shoot.Binding].longer(now)
 		}
 		return nil
 	})
@@ -225,7 +231,7 @@ func contradicts(b engine.Binding, r account.Record) bool {
 
 // mark marks an account dirty that the deprovision could not mark (rule 8), in the same steps. If a Shoot
 // refers to the account by now, its label stays as it is, and a later sweep tries again.
-func (s *Labels) mark(ctx context.Context, pool, binding string, r account.Record) error {
+func (s *Labels) mark(ctx context.Context, pool, binding string, r account.Record) (dirtying.Marking, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Budget)
 	defer cancel()
 	became, err := s.Worker.MarkDirty(ctx, pool, binding, r.Tenant, r.Generation)
@@ -234,5 +240,5 @@ func (s *Labels) mark(ctx context.Context, pool, binding string, r account.Recor
 			Change: account.BecameDirtying, Before: r, Record: r,
 		}})
 	}
-	return err
+	return became, err
 }

@@ -37,7 +37,8 @@ func (c *noCache) Shoots(_ context.Context, f func(engine.Shoot) error) error {
 // markerFake records the calls of MarkDirty.
 type markerFake struct {
 	Marker
-	fails map[string]bool
+	fails  map[string]bool
+	became dirtying.Marking // of those that do not fail
 
 	mu    sync.Mutex
 	asked []string
@@ -50,7 +51,7 @@ func (m *markerFake) MarkDirty(_ context.Context, _, binding, _ string, _ int64)
 	if m.fails[binding] {
 		return dirtying.Unmarked, engine.ErrUnavailable
 	}
-	return dirtying.Unmarked, nil
+	return m.became, nil
 }
 
 // vacantAccounts are drained accounts of one pool.
@@ -156,5 +157,36 @@ func TestShootsAreListedLessOften(t *testing.T) {
 	cache.shoots = nil
 	if sweeps(longestLook, "a"); !slices.Contains(marker.asked, "a") {
 		t.Error("an account that no Shoot refers to any more is not marked")
+	}
+}
+
+// TestRefusedMarksAreTriedLessOften: an account that is internal, whose other name a Shoot names, or whose mark
+// Gardener refuses, has the Shoots listed no more often than one that a Shoot names.
+func TestRefusedMarksAreTriedLessOften(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		became dirtying.Marking
+		fails  map[string]bool
+	}{
+		{name: "internal", became: dirtying.Unmarked},
+		{name: "a Shoot names it by another name", became: dirtying.InUse},
+		{name: "refused", fails: map[string]bool{"a": true}},
+	} {
+		marker, cache := &markerFake{became: c.became, fails: c.fails}, &noCache{}
+		now := time.Unix(1000, 0)
+		s := Labels{Worker: marker, Cache: cache, Now: func() time.Time { return now }}
+		hour := func() {
+			for end := now.Add(time.Hour); now.Before(end); now = now.Add(15 * time.Second) {
+				if err := s.markVacant(t.Context(), vacantAccounts("a")); err != nil && !c.fails["a"] {
+					t.Fatal(err)
+				}
+			}
+		}
+		hour()
+		cache.lists, marker.asked = 0, nil
+		if hour(); cache.lists != 12 || len(marker.asked) != 12 {
+			t.Errorf("%s: %d lists and %d attempts in the second hour, want one every five minutes", c.name, cache.lists, len(marker.asked))
+		}
 	}
 }

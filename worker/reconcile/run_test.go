@@ -1,0 +1,88 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/dirtying"
+	"github.com/hap-worker/hap-worker/worker/memory"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// runMarker is a Marker that marks with a function.
+type runMarker struct {
+	mark func(ctx context.Context) (dirtying.Marking, error)
+
+	mu    sync.Mutex
+	woken []string // pools
+}
+
+func (m *runMarker) WakeTenant(pool, _ string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.woken = append(m.woken, pool)
+}
+
+func (m *runMarker) SharedPools([]string) {}
+
+func (m *runMarker) MarkDirty(ctx context.Context, _, _, _ string, _ int64) (dirtying.Marking, error) {
+	return m.mark(ctx)
+}
+
+// runLabels runs over an account that drains in pool aws. It returns what is told of failures.
+func runLabels(t *testing.T, marker *runMarker, others ...engine.Binding) (*Labels, *[]error) {
+	t.Helper()
+	draining := engine.Binding{Name: "a", HyperscalerType: "aws", Tenant: "ga", Generation: 1}
+	counters, told := memory.NewCounters(), &[]error{}
+	_, begun := counters.BeginRebuild(t.Context(), "aws", "e", time.Time{}, 0)
+	_, built := counters.Install(t.Context(), "aws", "e", account.Snapshot{
+		Bindings: map[string]account.Record{"a": {State: account.Draining, Tenant: "ga", Generation: 1}},
+	})
+	if err := errors.Join(begun, built); err != nil {
+		t.Fatal(err)
+	}
+	garden := memory.NewGardener("garden-kyma", "CredentialsBinding", append(others, draining)...)
+	s := &Labels{
+		Worker: marker, Bindings: garden, Cache: garden, Follower: counters, Rebuild: &rebuilds{}, Budget: time.Hour,
+		Observer: observe.Observer{OnRetry: func(_ context.Context, i observe.Retry) { *told = append(*told, i.Err) }},
+	}
+	go s.Run(t.Context())
+	synctest.Wait()
+	return s, told
+}
+
+// A label that changes does not wait for the marks of a sweep.
+func TestLabelsAreFollowedDuringAMark(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		marker := &runMarker{mark: func(ctx context.Context) (dirtying.Marking, error) {
+			<-ctx.Done()
+			return dirtying.Unmarked, context.Cause(ctx)
+		}}
+		s, _ := runLabels(t, marker)
+		s.Changed(engine.Binding{Name: "b", HyperscalerType: "aws"}, false)
+		synctest.Wait()
+		if !slices.Equal(marker.woken, []string{"aws"}) {
+			t.Errorf("woken are %v", marker.woken)
+		}
+	})
+}
+
+// A pool that is not built is told of by its rebuild. It hides no other failure.
+func TestFailuresBesideAPoolThatIsNotBuilt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		marker := &runMarker{mark: func(context.Context) (dirtying.Marking, error) { return dirtying.Unmarked, engine.ErrUnavailable }}
+		_, told := runLabels(t, marker, engine.Binding{Name: "g", HyperscalerType: "gcp", Tenant: "gg"})
+		if len(*told) != 1 || !errors.Is((*told)[0], engine.ErrUnavailable) || errors.Is((*told)[0], account.ErrNotBuilt) {
+			t.Errorf("told is %v", *told)
+		}
+	})
+}
