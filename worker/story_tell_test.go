@@ -181,7 +181,7 @@ func (w *world) rebuilt(_ context.Context, r observe.Rebuild) {
 }
 
 func (w *world) drifted(_ context.Context, d observe.Drift) {
-	w.tell("%s", drifts(d.Found, d.Changed, d.NotBuilt, d.Err))
+	w.tell("%s", drifts(d.Found, d.Changed, d.NotBuilt, errors.Join(d.Err, d.RepairErr)))
 }
 
 // drifts writes what an audit found and what it changed.

@@ -34,10 +34,13 @@ func TestAuditSetsTheGauge(t *testing.T) {
 		count, idle string // as scraped, "" if the gauge is absent
 	}{
 		{"the first one failed", observe.Drift{Err: errors.New("down")}, "", ""},
+		{"the next one found a bucket that is not built", observe.Drift{NotBuilt: []string{account.BucketName(0)}}, "", ""},
 		{"two drifts", observe.Drift{Found: []account.Drift{count, idle}}, "1", "1"},
 		{"the next one failed", observe.Drift{Err: errors.New("down")}, "1", "1"},
 		{"one is repaired", observe.Drift{Found: []account.Drift{count, idle}, Changed: []account.Drift{count}}, "0", "1"},
+		{"a part is not built", observe.Drift{Found: []account.Drift{count}, NotBuilt: []string{"gcp"}}, "1", "1"},
 		{"nothing is left", observe.Drift{}, "0", "0"},
+		{"a repair failed", observe.Drift{Found: []account.Drift{count, idle}, Changed: []account.Drift{count}, RepairErr: errors.New("down")}, "0", "1"},
 	} {
 		o.Drift(t.Context(), c.audit)
 		if got := driftOf(tel, account.CountWrong); got != c.count {

@@ -34,7 +34,7 @@ func (r *Auditor) once(ctx context.Context, repair bool) {
 	found, err := r.Audit.Verify(ctx)
 	info.Found, info.NotBuilt, info.Err = found.Drifts, found.NotBuilt, err
 	if err == nil && repair {
-		info.Changed, info.Err = r.Audit.RepairAll(ctx, found.Drifts, false)
+		info.Changed, info.RepairErr = r.Audit.RepairAll(ctx, found.Drifts, false)
 	}
 	info.Duration = time.Since(begin)
 	if ctx.Err() == nil && r.Observer.OnDrift != nil {

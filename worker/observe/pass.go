@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -59,11 +60,12 @@ func (i Followed) LogValue() slog.Value {
 
 // Drift is the result of an audit.
 type Drift struct {
-	Found    []account.Drift
-	Changed  []account.Drift // the found ones for which Redis was changed
-	NotBuilt []string
-	Duration time.Duration
-	Err      error
+	Found     []account.Drift
+	Changed   []account.Drift // the found ones for which Redis was changed
+	NotBuilt  []string        // pools and buckets that were not compared
+	Duration  time.Duration
+	Err       error // the audit failed: what it would have found is unknown
+	RepairErr error // repairs failed
 }
 
 // Left counts the drifts that the audit did not repair, by kind. The map has every kind.
@@ -93,8 +95,11 @@ func (i Drift) LogValue() slog.Value {
 			attrs = append(attrs, slog.Int(string(kind), n))
 		}
 	}
-	if i.Err != nil {
-		attrs = append(attrs, slog.String("error", i.Err.Error()))
+	if n := len(i.NotBuilt); n > 0 {
+		attrs = append(attrs, slog.Int("notBuilt", n))
+	}
+	if err := errors.Join(i.Err, i.RepairErr); err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	return slog.GroupValue(attrs...)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// mostConflicts limits how many conflicts of network blocks are logged separately.
-const mostConflicts = 100
+// mostLines limits how many drifts, or conflicts of network blocks, of one pass are logged separately.
+const mostLines = 100
 
 // LogObserver returns an observer that logs facts.
 func LogObserver(log *slog.Logger) observe.Observer {
@@ -103,9 +103,17 @@ func (l logObserver) drift(ctx context.Context, d observe.Drift) {
 		l.log.ErrorContext(ctx, "audit failed", "audit", d)
 		return
 	}
-	for _, drift := range d.Found {
+	for n, drift := range d.Found {
+		if n == mostLines {
+			l.log.WarnContext(ctx, "more drifts; hapctl counters verify lists all of them", "more", len(d.Found)-n)
+			break
+		}
 		l.log.WarnContext(ctx, "drift", "kind", drift.Kind, "pool", drift.Pool, "binding", drift.Binding,
 			"runtime", drift.Runtime, "what", drift.Message, "remedy", drift.Remedy())
+	}
+	if d.RepairErr != nil {
+		l.log.ErrorContext(ctx, "repairs after an audit failed", "audit", d)
+		return
 	}
 	l.log.InfoContext(ctx, "audited", "audit", d)
 }
@@ -132,10 +140,10 @@ func (l logObserver) noted(ctx context.Context, n observe.Noted) {
 	}
 }
 
-// refresh logs a comparison of the network ranges, and the first mostConflicts conflicts that it found.
+// refresh logs a comparison of the network ranges, and the first mostLines conflicts that it found.
 func (l logObserver) refresh(ctx context.Context, r observe.Refresh) {
 	for n, conflict := range r.Conflicts {
-		if n == mostConflicts {
+		if n == mostLines {
 			l.log.WarnContext(ctx, "more network blocks conflict", "more", len(r.Conflicts)-n)
 			break
 		}

@@ -19,9 +19,10 @@ import (
 func TestLogObserver(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken pipe")
-	conflicts := make([]string, mostConflicts+2)
+	conflicts, drifts := make([]string, mostLines+2), make([]account.Drift, mostLines+2)
 	for i := range conflicts {
 		conflicts[i] = fmt.Sprintf("10.0.%d.0/24", i)
+		drifts[i].Kind = account.CountWrong
 	}
 	for _, c := range []struct {
 		name string
@@ -66,6 +67,10 @@ func TestLogObserver(t *testing.T) {
 			`level=INFO msg=audited audit.found=1 audit.changed=0 audit.duration=0s audit.count-wrong=1`},
 		{"an audit that failed", func(o observe.Observer) { o.Drift(t.Context(), observe.Drift{Err: broken}) },
 			`level=ERROR msg="audit failed" audit.found=0 audit.changed=0 audit.duration=0s audit.error="broken pipe"`, ""},
+		{"a repair that failed", func(o observe.Observer) { o.Drift(t.Context(), observe.Drift{Found: drifts[:1], RepairErr: broken}) },
+			`level=WARN msg=drift`, `level=ERROR msg="repairs after an audit failed" audit.found=1 audit.changed=0 audit.duration=0s audit.count-wrong=1 audit.error="broken pipe"`},
+		{"an audit of a part", func(o observe.Observer) { o.Drift(t.Context(), observe.Drift{NotBuilt: []string{"aws"}}) },
+			`level=INFO msg=audited audit.found=0 audit.changed=0 audit.duration=0s audit.notBuilt=1`, ""},
 		{"a label that Redis follows", func(o observe.Observer) {
 			o.Followed(t.Context(), observe.Followed{Binding: "b", Pool: "aws", Observation: account.Observation{Change: account.BecameDoubted}})
 		}, `level=INFO msg="updated Redis from a label" followed.binding=b followed.pool=aws followed.change=doubted followed.was="" followed.tenant=""`, ""},
@@ -120,8 +125,12 @@ func TestLogObserver(t *testing.T) {
 		}
 	}
 	all := logged(func(o observe.Observer) { o.Refresh(t.Context(), observe.Refresh{Conflicts: conflicts}) })
-	if len(all) != mostConflicts+2 || all[mostConflicts] != `level=WARN msg="more network blocks conflict" more=2` {
+	if len(all) != mostLines+2 || all[mostLines] != `level=WARN msg="more network blocks conflict" more=2` {
 		t.Errorf("%d conflicts make %d lines, the last but one is %s", len(conflicts), len(all), all[len(all)-2])
+	}
+	all = logged(func(o observe.Observer) { o.Drift(t.Context(), observe.Drift{Found: drifts}) })
+	if len(all) != mostLines+2 || all[mostLines] != `level=WARN msg="more drifts; hapctl counters verify lists all of them" more=2` {
+		t.Errorf("%d drifts make %d lines, the last but one is %s", len(drifts), len(all), all[len(all)-2])
 	}
 }
 

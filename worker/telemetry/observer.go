@@ -42,12 +42,7 @@ func (m *Metrics) Observer() observe.Observer {
 				m.RedisBuilt(true)
 			}
 		},
-		OnDrift: func(_ context.Context, d observe.Drift) {
-			if d.Err == nil { // after an error, the last result stays
-				left := d.Left()
-				m.drift.Store(&left)
-			}
-		},
+		OnDrift:   m.audited,
 		OnSkipped: func(ctx context.Context, s observe.Skipped) { m.networkRule(ctx, s.Skipped.Rule, ruleSkipped) },
 		OnExtended: func(ctx context.Context, e observe.Extended) {
 			if e.Err != nil {
