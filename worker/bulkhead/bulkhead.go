@@ -56,11 +56,11 @@ const (
 	// slots is the maximum number of concurrent calls of a part by AskBounded.
 	slots = 64
 	// A part hangs if all its slots are taken and no call has succeeded for patience, or for
-	// slowness times the usual time between two successes, if that is longer. A Kubernetes API
+	// slowness times what a call usually takes, if that is longer. A Kubernetes API
 	// on a busy machine may delay a burst of claims by a second; a hanging call times out after
 	// 5 s (gardener.Options.Timeout).
 	patience = 3 * time.Second
-	slowness = 10
+	slowness = 3
 )
 
 // Error means that a call was not made, or was not repeated after a failed attempt (AskBounded), because

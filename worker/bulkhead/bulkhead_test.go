@@ -279,6 +279,47 @@ func TestSlowPartServesAll(t *testing.T) {
 	})
 }
 
+// TestSharedAnswersAreNoSpeed: a part whose concurrent callers share one slow answer does not hang, however
+// many there are.
+func TestSharedAnswersAreNoSpeed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := watch()
+		lists := func(callers int) {
+			var calls sync.WaitGroup
+			for range callers {
+				calls.Go(func() {
+					err := w.CallBounded(t.Context(), Part{Shoots, ""}, func() error { time.Sleep(2 * patience); return nil })
+					if err != nil {
+						t.Errorf("of %d callers: %v", callers, err)
+					}
+				})
+			}
+			calls.Wait()
+		}
+		lists(slots)
+		lists(slots + 1)
+	})
+}
+
+// TestCheckAfterACallThatWasGivenUp: if the call that tries a part again is given up, the next one may try it.
+func TestCheckAfterACallThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := watch()
+		for range inARow {
+			_ = w.Call(labels, ends(errDown))
+		}
+		time.Sleep(pause + time.Millisecond)
+		if err := w.Call(labels, ends(context.Canceled)); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if err := w.Check(labels); err != nil {
+			t.Errorf("after a call that was given up: %v", err)
+		}
+	})
+}
+
 // TestPartsAreBounded: the number of parts stays bounded, however many pools are named.
 func TestPartsAreBounded(t *testing.T) {
 	t.Parallel()

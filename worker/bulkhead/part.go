@@ -22,7 +22,7 @@ type part struct {
 	opened    time.Time     // when the circuit last opened
 	taken     int           // slots that are taken
 	succeeded time.Time     // the latest success, or when the first slot was taken
-	usual     time.Duration // smoothed time between two successes while slots are taken
+	usual     time.Duration // smoothed time that a call takes if it succeeds and slots are taken
 }
 
 func newPart(of Part, o Options) *part {
@@ -66,9 +66,10 @@ func (p *part) begin() (end func(error), err error) {
 	if err != nil {
 		return nil, &Error{p.of, p.lastFailure()}
 	}
+	begun := time.Now()
 	return func(err error) {
-		if !errors.Is(err, errPanic) {
-			p.returned(err)
+		if !errors.Is(err, errPanic) && p.returned(err) {
+			p.took(time.Since(begun))
 		}
 		done(err)
 	}, nil
@@ -80,7 +81,8 @@ func (p *part) held() bool {
 	case gobreaker.StateOpen:
 		return true
 	case gobreaker.StateHalfOpen:
-		return p.breaker.Counts().Requests > 0
+		c := p.breaker.Counts()
+		return c.Requests > c.TotalExclusions
 	}
 	if !p.slots.TryAcquire(1) {
 		hangs, _ := p.hangs()
@@ -106,8 +108,9 @@ func (p *part) attempt(err error) error {
 // errPanic is the error of a call that panicked.
 var errPanic = errors.New("the call panicked")
 
-// returned records the result of a call.
-func (p *part) returned(err error) {
+// returned records the result of a call or of an attempt, and reports whether it is a success while slots are
+// taken.
+func (p *part) returned(err error) bool {
 	failed := p.failed(err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,14 +118,21 @@ func (p *part) returned(err error) {
 		if !Held(err) { // otherwise attempt has recorded the failures
 			p.last = err
 		}
-		return
+		return false
 	}
 	if p.taken == 0 || errors.Is(err, context.Canceled) {
-		return
+		return false
 	}
-	now := time.Now()
-	p.usual += (now.Sub(p.succeeded) - p.usual) / 8
-	p.succeeded = now
+	p.succeeded = time.Now()
+	return true
+}
+
+// took records how long a call took that succeeded. The time between two successes would not do: callers that
+// share an answer succeed at the same moment.
+func (p *part) took(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.usual += (d - p.usual) / 8
 }
 
 // take acquires a slot, which free releases. It blocks until there is one, ctx ends, or the part hangs.
@@ -158,8 +168,8 @@ func (p *part) free() {
 	p.slots.Release(1)
 }
 
-// hangs reports whether no call has succeeded for longer than patience, or slowness times the usual time if
-// that is longer. If not, again is the time after which to ask again. The caller has found all slots taken.
+// hangs reports whether no call has succeeded for longer than patience, or slowness times what a call usually
+// takes if that is longer. If not, again is the time after which to ask again. The caller has found all slots taken.
 func (p *part) hangs() (hangs bool, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
