@@ -157,7 +157,7 @@ const (
 	KeptInForce  KeptBecause = "in-force"  // another reply than the release is in force
 	KeptYounger  KeptBecause = "younger"   // it has a younger reply
 	KeptForeign  KeptBecause = "foreign"   // a message among its replies cannot be read
-	KeptBacklog  KeptBecause = "backlog"   // an event as old as its replies is not settled
+	KeptBacklog  KeptBecause = "backlog"   // an event as old as its replies is not settled; or, for its records, one as old as the pass
 	KeptWaiting  KeptBecause = "waiting"   // a request of it waits, or a waiting reply of it is stored
 	KeptShoot    KeptBecause = "shoot"     // its Shoot is still there
 	KeptDraining KeptBecause = "draining"  // the account that it left is not marked dirty yet

@@ -112,8 +112,18 @@ func (r *Purger) forget(ctx context.Context, graves []grave, info *observe.Reten
 		return err
 	}
 	now, err := r.Ledger.Backlog(ctx)
-	if err != nil || now.First <= before.Last {
-		return err // events of that time are not settled: a later pass drops the records
+	if err != nil {
+		return err
+	}
+	if now.First <= before.Last { // events of that time are not settled: a later pass drops the records
+		kept := map[string]bool{}
+		for _, g := range graves {
+			if g.pool != "" {
+				kept[g.runtime] = true
+			}
+		}
+		info.Kept[observe.KeptBacklog] += len(kept)
+		return nil
 	}
 	for _, g := range graves {
 		dropped, err := r.forgetRecord(ctx, g)

@@ -125,6 +125,8 @@ func (r *Purger) pass(ctx context.Context, after reached, info *observe.Retentio
 			return after, false, err
 		}
 		graves = append(graves, left...)
+	} else if n := len(orphans); n > 0 {
+		info.Kept[observe.KeptBacklog] += n
 	}
 	return after, found.more || alone.more, r.forget(ctx, graves, info)
 }

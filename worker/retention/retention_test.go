@@ -235,12 +235,13 @@ func TestRetentionAnsweredMeanwhile(t *testing.T) {
 func TestRetentionRecordOutlives(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name string
-		do   func(*retained)
-		left []string
+		name    string
+		do      func(*retained)
+		left    []string
+		backlog int // runtimes that are reported as kept by it
 	}{
-		{"an event is in work", func(x *retained) { x.ledger.backlog = storage.Backlog{First: 101, Last: 101, Oldest: x.now} }, []string{"aws gone"}},
-		{"it has an entry again", func(x *retained) { _, _ = x.tombs.Locate(x.t.Context(), "old", "aws") }, []string{"place", "aws gone"}},
+		{"an event is in work", func(x *retained) { x.ledger.backlog = storage.Backlog{First: 101, Last: 101, Oldest: x.now} }, []string{"aws gone"}, 1},
+		{"it has an entry again", func(x *retained) { _, _ = x.tombs.Locate(x.t.Context(), "old", "aws") }, []string{"place", "aws gone"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -254,8 +255,8 @@ func TestRetentionRecordOutlives(t *testing.T) {
 					}
 				}
 				x.r.Once(t.Context())
-				if left := x.forgotten("old"); !slices.Equal(left, c.left) {
-					t.Errorf("left is %v, want %v", left, c.left)
+				if left := x.forgotten("old"); !slices.Equal(left, c.left) || x.passes[0].Kept[observe.KeptBacklog] != c.backlog {
+					t.Errorf("left is %v, want %v; passes %v", left, c.left, x.passes)
 				}
 			})
 		})
@@ -315,8 +316,8 @@ func TestRetentionDies(t *testing.T) {
 		if left := x.forgotten("old"); !slices.Equal(left, []string{"aws gone"}) {
 			t.Fatalf("left is %v", left)
 		}
-		if left := x.forgotten("nobody"); !slices.Equal(left, []string{"place"}) {
-			t.Fatalf("of who was never there, left is %v", left)
+		if left := x.forgotten("nobody"); !slices.Equal(left, []string{"place"}) || x.passes[1].Kept[observe.KeptBacklog] != 2 {
+			t.Fatalf("of who was never there, left is %v, passes %v", left, x.passes)
 		}
 		x.ledger.backlog = storage.Backlog{First: 101, Last: 100}
 		x.r.Gardener = shootsFake{{Name: "old"}}
