@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -95,7 +94,7 @@ func (d *daemon) firstBuild(ctx context.Context) error {
 	follow := &shadow.Follow{
 		Ledger: p.ledger, Book: shadows.NewComparisons(p.js, p.subjects), Room: p.room, Reality: p.gardener,
 		Records: p.counters, Rebuild: p.rebuild, Subjects: p.subjects,
-		Interval: settings.Interval, Patience: settings.Patience, Now: time.Now,
+		Interval: settings.Interval, Patience: settings.Patience,
 		OnCompared: func(ctx context.Context, c shadows.Comparison) {
 			counted.Compared(ctx, string(c.Result))
 			level := d.log.InfoContext
@@ -131,7 +130,7 @@ func (d *daemon) goOn(background context.Context, w *worker.Worker) {
 	p := &d.parts
 	if d.shadowed() {
 		d.running.Go(func() { p.intake.Run(background) })
-		d.running.Go(func() { p.follow.Load().Run(background) })
+		d.running.Go(func() { p.follow.Load().Run(background, w.StreamTime) })
 		return
 	}
 	sweep := &reconcile.Labels{

@@ -66,13 +66,13 @@ type Follow struct {
 	Subjects events.Subjects // the shadow's
 	Interval time.Duration   // between two looks
 	Patience time.Duration   // how long a decision waits for the Shoot of its runtime to appear
-	Now      func() time.Time
 
 	OnCompared func(context.Context, shadows.Comparison)
 	OnFailed   func(context.Context, error) // a look failed and is retried
 	OnFollowed func()                       // Redis was rebuilt from the broker's labels and Shoots
 
 	changed atomic.Bool
+	now     func() time.Time
 }
 
 // Changed records that a label in Gardener has changed, so that the next look rebuilds Redis. It is safe for
@@ -80,8 +80,10 @@ type Follow struct {
 func (f *Follow) Changed() { f.changed.Store(true) }
 
 // Run looks every Interval until ctx ends: it compares the decisions for which the broker's choice is known. It
-// calls Refresh if the look settled a reply, if a label has changed, and at every refreshEvery-th look.
-func (f *Follow) Run(ctx context.Context) {
+// calls Refresh if the look settled a reply, if a label has changed, and at every refreshEvery-th look. now
+// returns the time by the clock of the stream that keeps the replies, which says how old they are.
+func (f *Follow) Run(ctx context.Context, now func() time.Time) {
+	f.now = now
 	looks := 0
 	loop.Run(ctx, loop.Options{
 		Every:  f.Interval,
@@ -162,7 +164,7 @@ func (f *Follow) shoots(ctx context.Context) (map[string]engine.Shoot, error) {
 func (f *Follow) settle(ctx context.Context, stored events.Stored, shoots map[string]engine.Shoot) (bool, error) {
 	r := stored.Reply
 	shoot, there := shoots[r.RuntimeID]
-	over := f.Now().Sub(stored.Time) > f.Patience
+	over := f.now().Sub(stored.Time) > f.Patience
 	if !r.Comparable() {
 		// While the Shoot exists, the record that its runtime is gone has to stay.
 		if !over || there && r.Status == events.StatusReleased {
@@ -181,7 +183,7 @@ func (f *Follow) settle(ctx context.Context, stored events.Stored, shoots map[st
 	if !done {
 		return false, nil
 	}
-	compared := shadows.Comparison{Result: result, Message: message, ComparedAt: f.Now().UTC(), KEB: chosen(s), Reply: r}
+	compared := shadows.Comparison{Result: result, Message: message, ComparedAt: f.now().UTC(), KEB: chosen(s), Reply: r}
 	first, err := f.Book.Add(ctx, compared)
 	if err != nil {
 		return false, err
