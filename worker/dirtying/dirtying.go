@@ -4,6 +4,10 @@ package dirtying
 
 import (
 	"context"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -73,8 +77,10 @@ const (
 
 // MarkDirty marks the account of an ended claim dirty, if no Shoot refers to it. If no request was answered with
 // the claim, it returns the account to its pool instead. Marking says what it did. It is idempotent, and retries
-// after a conflict or an unknown result until ctx ends.
+// after a conflict or an unknown result, with pauses, until ctx ends.
 func (m *Marker) MarkDirty(ctx context.Context, pool, binding, tenant string, generation int64) (Marking, error) {
+	pauses := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0))
 	for {
 		b, err := m.with.Bindings.Get(ctx, binding)
 		if engine.CodeOf(err) == engine.CodeUnknownBinding {
@@ -107,8 +113,11 @@ func (m *Marker) MarkDirty(ctx context.Context, pool, binding, tenant string, ge
 			return became, nil
 		case !engine.OutOfDate(err):
 			return Unmarked, err
-		case ctx.Err() != nil:
-			return Unmarked, context.Cause(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return Unmarked, fmt.Errorf("%w; the last attempt: %s", context.Cause(ctx), err.Error()) // err decides no event
+		case <-time.After(pauses.NextBackOff()):
 		}
 	}
 }

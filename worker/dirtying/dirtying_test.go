@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -103,6 +106,38 @@ func TestMarkDirty(t *testing.T) {
 			}
 		})
 	}
+}
+
+// conflicts refuses each mark, since another writer is always faster.
+type conflicts struct {
+	*memory.Gardener
+	writes int
+}
+
+func (c *conflicts) MarkDirty(context.Context, engine.Binding, engine.Mark) (engine.Binding, error) {
+	c.writes++
+	return engine.Binding{}, engine.ErrConflict
+}
+
+// A mark that always conflicts is repeated with pauses, and its error is returned in the end.
+func TestMarkThatConflicts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		garden := &conflicts{Gardener: memory.NewGardener("garden-kyma", "CredentialsBinding", engine.Binding{Name: "b", HyperscalerType: "aws", Tenant: "ga", Generation: 3})}
+		r := &records{permit: account.Permit{Given: true, Tenant: "ga"}}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		r.during = func() {
+			if r.permits > 1000 {
+				cancel()
+			}
+		}
+		m := dirtying.New(dirtying.Options{Bindings: garden, Shoots: garden, Records: r, Rebuild: r, Wakes: r, Observer: &observe.Observer{}})
+		_, err := m.MarkDirty(ctx, "aws", "b", "ga", 3)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), engine.ErrConflict.Error()) || garden.writes > 30 {
+			t.Errorf("it ends after %d writes with %v", garden.writes, err)
+		}
+	})
 }
 
 func shoot(g *memory.Gardener) { g.PutShoot(engine.Shoot{Name: "s", Binding: "b"}) }
