@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"regexp"
 	"sync"
 	"time"
 )
@@ -9,6 +10,11 @@ import (
 // failing fails at least once a minute.
 const quiet = 5 * time.Minute
 
+// localPort is the port of the machine in the text of a failure. Each connection has another one.
+var localPort = regexp.MustCompile(`:\d+->`)
+
+func withoutPort(err error) string { return localPort.ReplaceAllString(err.Error(), "->") }
+
 // Failures remembers the last failure of a watch. The zero value has none.
 type Failures struct {
 	mu   sync.Mutex
@@ -16,12 +22,12 @@ type Failures struct {
 	at   time.Time
 }
 
-// Add records a failure, and reports whether it is news: its text differs from the last one's, or there was
-// no failure for the time quiet.
+// Add records a failure, and reports whether it is news: its text differs from the last one's by more than the
+// local port, or there was no failure for the time quiet.
 func (f *Failures) Add(err error, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	again := f.last != nil && f.last.Error() == err.Error() && now.Sub(f.at) < quiet
+	again := f.last != nil && withoutPort(f.last) == withoutPort(err) && now.Sub(f.at) < quiet
 	f.last, f.at = err, now
 	return !again
 }

@@ -22,6 +22,9 @@ func TestFailuresAreNews(t *testing.T) {
 		{"no route to host", time.Second, true},
 		{"connection refused", time.Second, true},
 		{"connection refused", 24 * time.Hour, true},
+		{"read tcp 10.0.0.5:41234->10.0.0.1:443: connection reset by peer", time.Second, true},
+		{"read tcp 10.0.0.5:41236->10.0.0.1:443: connection reset by peer", time.Second, false},
+		{"read tcp 10.0.0.5:41236->10.0.0.2:443: connection reset by peer", time.Second, true},
 	} {
 		now = now.Add(step.after)
 		if news := f.Add(errors.New(step.text), now); news != step.news || f.Last().Error() != step.text {

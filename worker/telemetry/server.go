@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/hap-worker/hap-worker/worker/crash"
 )
 
 // Check is a health check. Run returns nil if it succeeds, and otherwise an error for operators. It
@@ -234,7 +236,11 @@ func (c *shared) join() *run {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 		defer cancel()
-		begun.err = c.Run(ctx)
+		begun.err = crash.Guard(func() error { return c.Run(ctx) })
+		if panicked, is := errors.AsType[*crash.Panic](begun.err); is {
+			slog.ErrorContext(ctx, "a health check panicked", "check", c.Name, "error", panicked)
+			begun.err = errors.New(panicked.Short())
+		}
 		c.mu.Lock()
 		c.current = nil
 		c.mu.Unlock()
