@@ -111,6 +111,8 @@ func (m *Marker) MarkDirty(ctx context.Context, pool, binding, tenant string, ge
 		switch {
 		case err == nil:
 			return became, nil
+		case engine.CodeOf(err) == engine.CodeUnknownBinding:
+			return Unmarked, nil
 		case !engine.OutOfDate(err):
 			return Unmarked, err
 		}
