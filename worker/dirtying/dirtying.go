@@ -80,7 +80,8 @@ const (
 // after a conflict or an unknown result, with pauses, until ctx ends.
 func (m *Marker) MarkDirty(ctx context.Context, pool, binding, tenant string, generation int64) (Marking, error) {
 	pauses := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second), backoff.WithMaxElapsedTime(0))
+		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second),
+		backoff.WithMaxElapsedTime(0), backoff.WithRandomizationFactor(0))
 	for {
 		b, err := m.with.Bindings.Get(ctx, binding)
 		if engine.CodeOf(err) == engine.CodeUnknownBinding {

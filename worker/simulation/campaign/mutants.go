@@ -37,7 +37,7 @@ var Mutants = []Mutant{
 	{"epoch", "1", "a directory from before a loss is believed", 108, losses},
 	{"key", "1", "what a Redis has lost is taken for what never was", 2, keys},
 	{"half", "1", "a script that fails has written half", 4, full},
-	{"version", "2", "a label is written over whatever stands there", 1, []plans.Kind{plans.Delay, plans.EffectLate, plans.CacheLags, plans.AnswerLost}},
+	{"version", "2", "a label is written over whatever stands there", 18, []plans.Kind{plans.Delay, plans.EffectLate, plans.CacheLags, plans.AnswerLost}},
 	{"terms", "3", "a tenant with one account gets several", 2, nil},
 	{"limit", "3", "an account gains clusters beyond its limit", 1, nil},
 	{"deleting", "3", "an account that is being deleted is claimed", 8, nil},
