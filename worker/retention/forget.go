@@ -7,6 +7,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
@@ -63,8 +64,13 @@ func graveIn(pool string, rt account.NamedRuntime) (g grave, dead bool) {
 }
 
 // orphaned returns about Limit of the found tombstones: those of runtimes without a reply, a Shoot or a note.
-// A pass that died leaves these, or a rebuild that read the ledger before it was purged.
-func (r *Purger) orphaned(ctx context.Context, found map[string][]grave, seen around) ([]grave, error) {
+// A pass that died leaves these, or a rebuild that read the ledger before it was purged. It returns none while an
+// event that was in flight when Redis was read (before) is not settled: its answer may not be stored yet.
+func (r *Purger) orphaned(ctx context.Context, found map[string][]grave, before storage.Backlog, seen around, info *observe.Retention) ([]grave, error) {
+	if len(found) > 0 && seen.backlog.First <= before.Last {
+		info.Kept[observe.KeptBacklog] += len(found)
+		return nil, nil
+	}
 	var left []grave
 	for runtime, graves := range found {
 		if seen.lodged[runtime] || seen.noted[runtime] {

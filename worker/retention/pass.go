@@ -118,17 +118,11 @@ func (r *Purger) pass(ctx context.Context, after reached, info *observe.Retentio
 		}
 		after.candidate = c
 	}
-	// All events that were in flight when Redis was read are settled now, so their answers are stored.
-	if seen.backlog.First > before.Last {
-		left, err := r.orphaned(ctx, orphans, seen)
-		if err != nil {
-			return after, false, err
-		}
-		graves = append(graves, left...)
-	} else if n := len(orphans); n > 0 {
-		info.Kept[observe.KeptBacklog] += n
+	left, err := r.orphaned(ctx, orphans, before, seen, info)
+	if err != nil {
+		return after, false, err
 	}
-	return after, found.more || alone.more, r.forget(ctx, graves, info)
+	return after, found.more || alone.more, r.forget(ctx, append(graves, left...), info)
 }
 
 // look reads the backlog, the Shoots and the ClusterConfigs, which may still need a runtime.
