@@ -18,7 +18,8 @@ type accountData struct {
 	Name    string
 	Banner  banner
 	Now     time.Time
-	Account *placed  // nil if neither Gardener nor Redis has it
+	Account *placed  // nil if neither Gardener nor Redis has it, as far as they were read
+	Known   bool     // all accounts were read
 	Tenures []tenure // newest first
 	Answers []answer // answers to the release events of the account, newest first
 }
@@ -65,7 +66,7 @@ func (p *Page) accountView(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), recordWithin)
 	defer cancel()
 	s := p.state(r)
-	d := accountData{Name: r.PathValue("account"), Banner: s.banner()}
+	d := accountData{Name: r.PathValue("account"), Banner: s.banner(), Known: s.Known()}
 	for _, of := range s.Pools {
 		if i := slices.IndexFunc(of.accounts, func(a acct) bool { return a.Name == d.Name }); i >= 0 {
 			d.Account = &placed{of.accounts[i], of.Name()}
@@ -81,7 +82,7 @@ func (p *Page) accountView(w http.ResponseWriter, r *http.Request) {
 	if n := len(d.Tenures); n > 0 && d.More > 0 {
 		d.Tenures[n-1].From = time.Time{} // it may have begun with a reply that is not shown
 	}
-	if d.Account == nil && d.Done && d.Fault == "" && len(d.Tenures)+len(d.Answers) == 0 {
+	if d.Account == nil && d.Known && d.Done && d.Fault == "" && len(d.Tenures)+len(d.Answers) == 0 {
 		p.fail(w, http.StatusNotFound, fmt.Sprintf("There is no account %q: Gardener has no such binding, and the ledger does not name it.", d.Name))
 		return
 	}

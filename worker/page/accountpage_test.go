@@ -1,6 +1,10 @@
 package page
 
 import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,5 +53,33 @@ func TestStayGoesOn(t *testing.T) {
 	}
 	if first := all[0].Clusters[0]; !first.From.Equal(at.Add(time.Minute)) || !first.To.Equal(at.Add(4*time.Minute)) {
 		t.Errorf("the first stay is %+v", first)
+	}
+}
+
+// TestAccountIsUnknown: while the records cannot be read, an account that only Redis may have is not said to be missing.
+func TestAccountIsUnknown(t *testing.T) {
+	t.Parallel()
+	const missing = "Neither Gardener nor Redis has"
+	for name, c := range map[string]struct {
+		unread  func(*Page, *landscape)
+		account string
+		code    int
+	}{
+		"all is read":           {func(*Page, *landscape) {}, "none", http.StatusNotFound},
+		"Redis does not answer": {func(_ *Page, l *landscape) { l.down = errors.New("no Redis") }, "aws-gone", http.StatusOK},
+		"nothing is read": {func(p *Page, _ *landscape) {
+			p.cache.read = func(context.Context) *state { return &state{Faults: []fault{{Part: Worker}}} }
+		}, "aws-1", http.StatusOK},
+	} {
+		l := demo()
+		p, _ := newPage(t, l, nil)
+		c.unread(p, l)
+		w := get(t, p, "/accounts/"+c.account)
+		if w.Code != c.code || strings.Contains(w.Body.String(), missing) {
+			t.Errorf("%s: %d\n%s", name, w.Code, w.Body)
+		}
+		if w := get(t, p, "/find?q="+c.account); name == "nothing is read" && !strings.Contains(w.Body.String(), "Incomplete") {
+			t.Errorf("%s: a search does not say so:\n%s", name, w.Body)
+		}
 	}
 }

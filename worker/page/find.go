@@ -118,7 +118,11 @@ func (p *Page) find(w http.ResponseWriter, r *http.Request) {
 	if engine.ValidID(f.Query) {
 		faults = append(faults, f.runtime(ctx, from), f.requests(ctx, from))
 	}
-	f.names(p.state(r), from)
+	s := p.state(r)
+	if !s.Read {
+		faults = append(faults, fmt.Errorf("%s %s", s.Faults[0].Part, s.Faults[0].Says))
+	}
+	f.names(s, from)
 	faults = append(faults, f.releases(ctx, from))
 	faults = append(faults, p.unanswered(&f, from)...)
 	if err := errors.Join(faults...); err != nil {

@@ -172,7 +172,7 @@ func TestWhatIsNotThere(t *testing.T) {
 func TestBeforeTheWorkerIsConnected(t *testing.T) {
 	t.Parallel()
 	p, _ := newPage(t, nil, nil)
-	for path, code := range map[string]int{"/": 200, "/tenants": 200, "/rules": 200, "/pools/aws": 404, "/records/rt-1/q-1": 503} {
+	for path, code := range map[string]int{"/": 200, "/tenants": 200, "/rules": 200, "/pools/aws": 503, "/records/rt-1/q-1": 503} {
 		w := get(t, p, path)
 		if w.Code != code || path != "/rules" && !strings.Contains(w.Body.String(), "is starting") {
 			t.Errorf("%s: %d, want %d and why:\n%s", path, w.Code, code, w.Body)

@@ -18,7 +18,7 @@ import (
 type state struct {
 	Taken    time.Time
 	Took     time.Duration
-	Read     bool    // the worker was connected, so that at least the bindings were read
+	Read     bool    // the worker was connected, so that at least the bindings were read; if not, Faults says why
 	Pools    []*pool // the most urgent first
 	Tenants  []tenant
 	Queued   bool // the waiting requests were read

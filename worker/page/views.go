@@ -107,10 +107,11 @@ func (p *Page) poolView(r *http.Request) (view, int) {
 	s := p.state(r)
 	of := s.pool(name)
 	if of == nil {
-		text := fmt.Sprintf("There is no pool %q: no binding in Gardener is labelled for it.", name)
-		if len(s.Pools) == 0 && len(s.Faults) > 0 {
-			text = fmt.Sprintf("%s %s.", s.Faults[0].Part, s.Faults[0].Says)
+		if !s.Read {
+			text := fmt.Sprintf("%s %s.", s.Faults[0].Part, s.Faults[0].Says)
+			return view{Title: "Pool " + name, Body: "failure", Data: text, Taken: s.Taken}, http.StatusServiceUnavailable
 		}
+		text := fmt.Sprintf("There is no pool %q: no binding in Gardener is labelled for it.", name)
 		return view{Title: "No such pool", Body: "failure", Data: text, Taken: s.Taken}, http.StatusNotFound
 	}
 	want := account.State(r.URL.Query().Get("state"))
