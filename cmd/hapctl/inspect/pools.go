@@ -198,7 +198,9 @@ func readPoolView(ctx context.Context, s *cli.Shell, cfg *config.Config, args []
 	if err != nil {
 		return nil, err
 	}
-	recent.read(ctx, s, cfg)
+	if err := recent.read(ctx, s, cfg); err != nil {
+		return nil, err
+	}
 	if len(args) == 0 {
 		l.SayUnbuilt(s)
 		list := poolList{Pools: summarize(l, tenant, view.TermsOf(cfg))}

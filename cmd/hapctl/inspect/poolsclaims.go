@@ -2,12 +2,14 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -29,11 +31,11 @@ type claims struct {
 	of     map[string]int // by pool; nil if the ledger could not be read
 }
 
-// read counts the claims, unless the last count is recent. After an error, EMPTY-IN is left out: pools are
-// shown without the ledger too.
-func (c *claims) read(ctx context.Context, s *cli.Shell, cfg *config.Config) {
+// read counts the claims, unless the last count is recent. Its only error is an *engine.ForeignError. After another
+// one, EMPTY-IN is left out: pools are shown without the ledger too.
+func (c *claims) read(ctx context.Context, s *cli.Shell, cfg *config.Config) error {
 	if now := time.Now(); !c.at.IsZero() && now.Sub(c.at) < claimsFor {
-		return
+		return nil
 	}
 	c.at, c.of = time.Now(), nil
 	ctx, cancel := context.WithTimeout(ctx, claimsWithin)
@@ -53,11 +55,15 @@ func (c *claims) read(ctx context.Context, s *cli.Shell, cfg *config.Config) {
 		c.window = max(time.Hour, c.at.Sub(since))
 		return err
 	})
+	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
+		return err
+	}
 	if err == nil {
 		c.of = found
 	} else if s.Format == cli.FormatTable || s.Format == cli.FormatWide {
 		s.Say("EMPTY-IN is not known: %s", cli.OneLineOf(err))
 	}
+	return nil
 }
 
 // emptyIn returns the seconds until the free accounts of a pool are used up; nil if that is unknown, if none

@@ -2,14 +2,45 @@ package inspect
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
+
+	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/worker/config"
 )
+
+// TestClaimsOfAnotherLandscape: a ledger of another landscape ends the command, while one that cannot be read does not.
+func TestClaimsOfAnotherLandscape(t *testing.T) {
+	t.Parallel()
+	server := eventstest.Server(t)
+	if _, err := storage.Setup(t.Context(), server.JetStream(), storage.Options{Manage: true}); err != nil {
+		t.Fatal(err)
+	}
+	ledger := storage.NewLedger(server.JetStream(), eventstest.Subjects(t), cli.Source)
+	if err := ledger.SetLandscape(t.Context(), engine.Landscape{Namespace: "garden-old", Resource: "secrets"}); err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]int{server.URL(): cli.ExitInvalid, "nats://127.0.0.1:1": cli.ExitDone} {
+		cfg := config.Default()
+		cfg.NATS.URL, cfg.Gardener.Namespace = config.URLs{url}, "garden-kyma"
+		var said strings.Builder
+		s := cli.New(strings.NewReader(""), io.Discard, &said)
+		cmd := &cobra.Command{RunE: func(cmd *cobra.Command, _ []string) error { return new(claims).read(cmd.Context(), s, cfg) }}
+		if code := s.Run(t.Context(), cmd, nil); code != want {
+			t.Errorf("%s: exit code %d, want %d:\n%s", url, code, want, &said)
+		}
+	}
+}
 
 func TestEmptyIn(t *testing.T) {
 	t.Parallel()
