@@ -104,7 +104,8 @@ func (e Estimate) High() float64 { return min(1, e.Share+confidence*e.Error) }
 // Forecast is the result of Pool.Plan.
 type Forecast struct {
 	// Needed is the smallest number of accounts at which the upper bound of the share of requests without an
-	// account does not exceed the risk.
+	// account does not exceed the risk. If the runs have too few requests for such a bound, it is the smallest
+	// number at which none of them is without an account.
 	Needed     int
 	WithNeeded Estimate
 	// Now is the estimate for the accounts that the pool has.

@@ -79,8 +79,9 @@ func (e *evaluation) count() {
 	e.estimate.Error = max(e.estimate.Error, 3/confidence/float64(requests))
 }
 
-// keeps reports whether the upper bound of the interval is within the risk.
-func (e *evaluation) keeps(risk float64) bool { return e.estimate.High() <= risk }
+// keeps reports whether the upper bound of the interval is within the risk. If no request waited, more accounts do
+// not lower the bound: the runs have too few requests for a lower one.
+func (e *evaluation) keeps(risk float64) bool { return e.estimate.High() <= risk || e.estimate.Share == 0 }
 
 func (e *evaluation) runsOut() Quantiles {
 	firsts := make([]time.Duration, len(e.tallies))
@@ -100,7 +101,7 @@ func (e *evaluation) use(horizon time.Duration) []Band {
 		}
 		slices.Sort(at)
 		bands[i] = Band{
-			At: horizon * time.Duration(i) / steps, Few: quantile(at, 0.05), Median: quantile(at, 0.5), Many: quantile(at, 0.95),
+			At: stepOf(horizon, i), Few: quantile(at, 0.05), Median: quantile(at, 0.5), Many: quantile(at, 0.95),
 		}
 	}
 	return bands

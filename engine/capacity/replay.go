@@ -106,7 +106,7 @@ func (p *Pool) run(o Options, accounts int, number uint64) (tally, error) {
 			break
 		}
 	}
-	r.note(o.WarmUp + o.Horizon + 1)
+	r.note(Never)
 	return r.tally, nil
 }
 
@@ -149,9 +149,12 @@ func (r *replay) begin() {
 	r.later(r.interval(), asked, "")
 }
 
+// stepOf returns the time from now to the bound of an interval. It divides first: the product may overflow.
+func stepOf(horizon time.Duration, i int) time.Duration { return horizon / steps * time.Duration(i) }
+
 // note records the accounts in use at the steps before a moment.
 func (r *replay) note(before time.Duration) {
-	for r.next <= steps && r.o.WarmUp+r.o.Horizon*time.Duration(r.next)/steps < before {
+	for r.next <= steps && r.o.WarmUp+stepOf(r.o.Horizon, r.next) < before {
 		r.tally.use[r.next] = r.total - len(r.free)
 		r.next++
 	}

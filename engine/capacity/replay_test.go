@@ -24,3 +24,51 @@ func TestHopelessWarmUp(t *testing.T) {
 		t.Errorf("of 60 requests a day for five days, %d are counted, %d of them wait, the first after %s", counted.requests, counted.waited, counted.first)
 	}
 }
+
+// rare is a pool with three requests in 100 days and an account for one cluster each.
+func rare() *Pool {
+	const day = 24 * time.Hour
+	return &Pool{
+		Demand: Demand{Tenants: make([]string, 3), Window: 100 * day, New: 1, Lifetimes: Exponential(5 * day), Cleanings: Fixed(0)},
+		Terms:  func(string) account.Terms { return account.Terms{Several: true, Limit: 1} },
+	}
+}
+
+// TestFewRequests: where all runs together have too few requests to show that a risk is kept, so many accounts are
+// needed that none of them waits.
+func TestFewRequests(t *testing.T) {
+	t.Parallel()
+	o := Options{Horizon: 20 * 24 * time.Hour, Growth: 1, Risk: 0.01, Runs: 64, Seed: 1}
+	f, err := rare().Plan(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Needed < 1 || f.Needed > 5 || f.WithNeeded.Share != 0 || f.WithNeeded.High() <= o.Risk {
+		t.Errorf("%d accounts are needed, with them %+v", f.Needed, f.WithNeeded)
+	}
+	if fewer, err := rare().Estimate(t.Context(), o, f.Needed-1); err != nil || fewer.Share == 0 {
+		t.Errorf("one account fewer: %+v, %v", fewer, err)
+	}
+}
+
+// TestLongHorizon: the accounts in use are noted at equal steps up to the longest horizon.
+func TestLongHorizon(t *testing.T) {
+	t.Parallel()
+	for _, years := range []time.Duration{10, 290} {
+		o := Options{Horizon: years * 365 * 24 * time.Hour, Growth: 1, Risk: 0.1, Runs: leastRuns, Seed: 1}
+		f, err := rare().Plan(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := 0
+		for i, b := range f.Use {
+			if off := b.At - time.Duration(float64(o.Horizon)*float64(i)/steps); off.Abs() > time.Second {
+				t.Errorf("%d years: step %d is after %s", years, i, b.At)
+			}
+			used = max(used, b.Many)
+		}
+		if used == 0 || used > f.Needed {
+			t.Errorf("%d years: %d accounts are in use, %d are needed", years, used, f.Needed)
+		}
+	}
+}

@@ -81,7 +81,8 @@ hapctl learns from the ledger how many requests came, from which tenants, how lo
 clusters lived and how long accounts were cleaned. Starting with today's pools, it
 replays similar requests in memory, with the rules of production, many times and each
 time in another order. NEEDED is the smallest number of accounts with which, at a
-confidence of 95 %, the share of requests that find no account stays below --risk.
+confidence of 95 %, the share of requests that find no account stays below --risk; if
+the runs have too few requests to show that, the smallest with which none waits.
 EMPTY-IN is the time until the first request finds no account, in half of the runs,
 with today's accounts. The forecast leaves out shared pools: they have room for every
 request.
@@ -155,6 +156,11 @@ func printPlan(ctx context.Context, s *cli.Shell, f planFlags, wanted []string) 
 	if len(f.whatIf) > 0 {
 		if err := printWhatIf(ctx, s, cfg, f, state, past, &v, wanted); err != nil {
 			return err
+		}
+	}
+	for _, p := range v.Pools {
+		if p.WithoutNeeded.Share == 0 && p.WithoutNeeded.High > v.Risk {
+			s.Say("pool %s: the runs have too few requests to show a share below %s, so NEEDED is the number with which none waits; a longer --horizon or more --runs have more requests", p.Pool, f.risk.String())
 		}
 	}
 	if took := time.Since(begin); v.decisions > 0 {
