@@ -137,7 +137,8 @@ type daemon struct {
 	rules *terms.Live
 	parts parts
 
-	identity *identity // set by openLandscape
+	fail     context.CancelCauseFunc // ends the run with an error
+	identity *identity               // set by openLandscape
 
 	page   *page.Page // nil if it is switched off
 	recent *page.Recent
@@ -153,14 +154,29 @@ type daemon struct {
 
 func (d *daemon) run(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	working, fail := context.WithCancelCause(ctx)
+	d.fail = fail
 	d.page = d.newPage(background)
-	listening := make(chan error, 1)
-	d.running.Go(func() { listening <- d.listen(background) })
+	d.running.Go(func() {
+		if err := d.listen(background); err != nil {
+			fail(err)
+		}
+	})
 	defer func() {
 		stop()
 		d.running.Wait()
+		fail(nil)
 		d.close()
 	}()
+	err := d.work(working, background)
+	if err == nil && ctx.Err() == nil {
+		return context.Cause(working)
+	}
+	return err
+}
+
+// work runs the worker until ctx ends, and then drains it.
+func (d *daemon) work(ctx, background context.Context) error {
 	d.log.Info("starting", "version", d.opts.Version, "rules", d.rules.Get().Rules().Len())
 	if err := d.open(ctx, background); err != nil {
 		if ctx.Err() != nil {
@@ -188,19 +204,11 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	d.goOn(background, w)
 	d.log.Info("ready", "mode", d.cfg.Worker.Mode, "concurrency", d.cfg.Worker.Concurrency, "namespace", d.parts.options.Namespace, "resource", d.parts.options.Resource)
-	select {
-	case <-ctx.Done():
-		d.log.Info("draining", "inFlight", w.InFlight(), "atMost", d.cfg.Worker.Drain)
-		w.Stop()
-		d.log.Info("stopped")
-		return nil
-	case err := <-listening:
-		w.Stop()
-		return err
-	case err := <-d.identity.foreign:
-		w.Stop()
-		return err
-	}
+	<-ctx.Done()
+	d.log.Info("draining", "inFlight", w.InFlight(), "atMost", d.cfg.Worker.Drain)
+	w.Stop()
+	d.log.Info("stopped")
+	return nil
 }
 
 // retry repeats do until it succeeds, returns a permanent error, or ctx ends: other parts of the

@@ -33,9 +33,7 @@ type identity struct {
 	shadow bool
 	manage bool // the worker may set the ledger's metadata
 	log    *slog.Logger
-	failed func() // called each time the landscapes differ
-
-	foreign chan error // the first *engine.ForeignError
+	failed func(error) // called with each *engine.ForeignError
 
 	mu      sync.Mutex
 	unnamed bool // the worker has warned that the ledger does not record its landscape
@@ -47,7 +45,10 @@ func (d *daemon) openLandscape(ctx context.Context) error {
 	p := &d.parts
 	d.identity = &identity{
 		gardener: p.gardener, ledger: p.ledger, counters: p.counters, shadow: d.shadowed(), manage: d.cfg.NATS.Manage,
-		log: d.log, failed: func() { d.tel.Metrics.RedisBuilt(false) }, foreign: make(chan error, 1),
+		log: d.log, failed: func(err error) {
+			d.tel.Metrics.RedisBuilt(false)
+			d.fail(err)
+		},
 	}
 	at := &d.identity.at
 	at.gardener = "Gardener at " + p.gardener.Server()
@@ -68,11 +69,7 @@ func (d *daemon) openLandscape(ctx context.Context) error {
 func (i *identity) check(ctx context.Context) error {
 	err := i.compare(ctx)
 	if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
-		i.failed()
-		select {
-		case i.foreign <- err:
-		default: // another error is in the channel already
-		}
+		i.failed(err)
 	}
 	return err
 }
