@@ -7,9 +7,11 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// queueScript reads the waiting runtimes.
+// queueScript reads a page of the waiting runtimes, by their sequence.
 //
-//	KEYS -> see records
+//	KEYS    -> see records
+//	ARGV[1] -> sequence behind which the page begins
+//	ARGV[2] -> number of runtimes to read
 //
 //	Returns {'OK'} and five values for each waiting runtime: its id, tenant, request and sequence, and
 //	the sequence at which a waiting runtime of its tenant was last served, 0 if none is recorded
@@ -17,7 +19,7 @@ var queueScript = script.New("queue", []string{records}, `
 local out, turns = {'OK'}, {}
 local had = redis.call('ZRANGE', KEYS[7], 0, -1, 'WITHSCORES')
 for i = 1, #had, 2 do turns[had[i]] = tonumber(had[i + 1]) end
-for _, id in ipairs(redis.call('ZRANGE', KEYS[6], 0, -1)) do
+for _, id in ipairs(redis.call('ZRANGE', KEYS[6], '(' .. ARGV[1], '+inf', 'BYSCORE', 'LIMIT', 0, ARGV[2])) do
   local rt = get_runtime(id)
   out[#out + 1], out[#out + 2], out[#out + 3] = id, rt.tenant, rt.request
   out[#out + 1], out[#out + 2] = num(rt.sequence), num(turns[rt.tenant] or 0)
@@ -26,16 +28,23 @@ return out
 `)
 
 // Queue returns the runtimes that wait for a pool, in the order in which they are to be served
-// (account.InTurn). Its cost grows with their number. Errors: ErrNotBuilt, or an *engine.Error of
-// Redis.
+// (account.InTurn). It reads page by page, so that other calls are not held up. A runtime that begins to wait
+// again meanwhile may come twice. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Queue(ctx context.Context, pool string) ([]account.Waiter, error) {
-	r, err := s.run(ctx, queueScript, pool, s.poolKeys(pool))
-	if err != nil {
-		return nil, err
-	}
-	waiters := waitersOf(r)
-	if r.Err() != nil {
-		return nil, r.Err()
+	var waiters []account.Waiter
+	for after, more := int64(0), true; more; {
+		r, err := s.run(ctx, queueScript, pool, s.poolKeys(pool), after, lookedAt)
+		if err != nil {
+			return nil, err
+		}
+		page := waitersOf(r)
+		if r.Err() != nil {
+			return nil, r.Err()
+		}
+		waiters = append(waiters, page...)
+		if more = len(page) == lookedAt && page[lookedAt-1].Sequence > after; more {
+			after = page[lookedAt-1].Sequence
+		}
 	}
 	account.InTurn(waiters)
 	return waiters, nil

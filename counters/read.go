@@ -90,7 +90,7 @@ func (s *Store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.Nam
 	})
 }
 
-// lookedAt is the number of records that one call of onScript reads: about a millisecond of the server.
+// lookedAt is the number of records that one call of onScript or queueScript reads: about a millisecond of the server.
 const lookedAt = 1000
 
 // onScript reads one page of a pool's runtimes, and returns only the runtimes whose records contain a

@@ -203,10 +203,6 @@ func readWaiting(ctx context.Context, s *cli.Shell, cfg *config.Config, f waitin
 
 // placed returns the requests with their places in Redis' queues.
 func placed(ctx context.Context, store *counters.Store, requests []storage.WaitingRequest) ([]waitingView, error) {
-	type line struct {
-		queue  []account.Waiter
-		paused bool
-	}
 	pools := map[string]line{}
 	views := make([]waitingView, len(requests))
 	for i, r := range requests {
@@ -220,11 +216,10 @@ func placed(ctx context.Context, store *counters.Store, requests []storage.Waiti
 			if err != nil {
 				return nil, err
 			}
-			l = line{queue, status.Paused}
+			l = newLine(queue, status.Paused)
 			pools[r.Pool] = l
 		}
-		views[i] = viewOfWaiting(r, l.queue)
-		views[i].Paused = l.paused
+		views[i] = l.view(r)
 	}
 	slices.SortStableFunc(views, func(a, b waitingView) int {
 		return cmp.Or(natural.Compare(a.Pool, b.Pool), cmp.Compare(uint(a.Position-1), uint(b.Position-1)), a.Since.Compare(b.Since)) // requests without a place come last
@@ -232,17 +227,28 @@ func placed(ctx context.Context, store *counters.Store, requests []storage.Waiti
 	return views, nil
 }
 
-func viewOfWaiting(r storage.WaitingRequest, queue []account.Waiter) waitingView {
+// line is the queue of a pool.
+type line struct {
+	queue  []account.Waiter
+	places map[string]int // from 1, by runtime
+	paused bool
+}
+
+func newLine(queue []account.Waiter, paused bool) line {
+	l := line{queue: queue, places: make(map[string]int, len(queue)), paused: paused}
+	for i, w := range queue {
+		l.places[w.Runtime] = i + 1
+	}
+	return l
+}
+
+func (l line) view(r storage.WaitingRequest) waitingView {
 	v := waitingView{
-		Pool: r.Pool, RuntimeID: r.Event.RuntimeID, RequestID: r.Event.ID, Tenant: r.Event.Provision.GlobalAccountID,
-		Plan: r.Event.Provision.Plan, Reason: r.Reason, Since: r.Since.UTC(), Deadline: r.Deadline.UTC(), Behind: []waiterView{},
+		Pool: r.Pool, RuntimeID: r.Event.RuntimeID, RequestID: r.Event.ID, Tenant: r.Event.Provision.GlobalAccountID, Plan: r.Event.Provision.Plan,
+		Reason: r.Reason, Since: r.Since.UTC(), Deadline: r.Deadline.UTC(), Paused: l.paused, Position: l.places[r.Event.RuntimeID], Behind: []waiterView{},
 	}
-	at := slices.IndexFunc(queue, func(w account.Waiter) bool { return w.Runtime == v.RuntimeID })
-	if at < 0 {
-		return v
-	}
-	v.Position = at + 1
-	for _, w := range queue[max(0, at-mostAhead):at] {
+	ahead := max(0, v.Position-1)
+	for _, w := range l.queue[max(0, ahead-mostAhead):ahead] {
 		v.Behind = append(v.Behind, waiterView{RuntimeID: w.Runtime, RequestID: w.Request, Tenant: w.Tenant})
 	}
 	return v
