@@ -29,12 +29,12 @@ func (d *daemon) tellPolicy(ctx context.Context) {
 		Failed: func(err error, _ time.Duration) {
 			d.log.Debug("could not record in Redis which policy this worker uses", "error", err)
 		},
-	}, func(ctx context.Context) error {
-		told.Seen = time.Now()
-		if digest := d.policies.Digest(); digest != told.Digest || told.Since.IsZero() {
-			told.Digest, told.Since = digest, told.Seen
+	}, func(ctx context.Context) (err error) {
+		if digest := d.policies.Digest(); digest != told.Digest {
+			told.Digest, told.Since = digest, time.Time{}
 		}
-		return policies.Tell(ctx, d.parts.counters, told)
+		told, err = policies.Tell(ctx, d.parts.counters, told)
+		return err
 	})
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

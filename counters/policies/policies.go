@@ -57,13 +57,21 @@ return all
 //	ARGV    -> worker
 var forgetScript = redis.NewScript(`redis.call('HDEL', KEYS[1], ARGV[1]) return {}`)
 
-// Tell records the policy of a worker. It also deletes the records of workers whose last Tell was more than two
-// minutes before p.Seen. Error: an *engine.Error of Redis.
-func Tell(ctx context.Context, s *counters.Store, p policy.InForce) error {
+// Tell records the policy of a worker, and returns what it records: it sets p.Seen, and p.Since if that is zero, by
+// the clock of Redis, since the clocks of workers may differ. It also deletes the records of workers whose last
+// Tell was more than two minutes ago. Error: an *engine.Error of Redis.
+func Tell(ctx context.Context, s *counters.Store, p policy.InForce) (policy.InForce, error) {
+	now, err := s.Time(ctx)
+	if err != nil {
+		return p, err
+	}
+	p.Seen = now
+	if p.Since.IsZero() {
+		p.Since = now
+	}
 	record := strings.Join([]string{p.Digest, strconv.FormatInt(p.Since.UnixMilli(), 10), strconv.FormatInt(p.Seen.UnixMilli(), 10)}, "|")
-	before := p.Seen.Add(-forgotten).UnixMilli()
-	_, err := run(ctx, s, tellScript, p.Worker, record, before, forgotten.Milliseconds())
-	return err
+	_, err = run(ctx, s, tellScript, p.Worker, record, now.Add(-forgotten).UnixMilli(), forgotten.Milliseconds())
+	return p, err
 }
 
 // Forget deletes the record of a worker that stops. Error: an *engine.Error of Redis.

@@ -2,6 +2,7 @@ package policies_test
 
 import (
 	"cmp"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -30,22 +31,19 @@ func TestPoliciesOnCluster(t *testing.T) {
 	policiesOfWorkers(t, counterstest.Cluster(t))
 }
 
-// policiesOfWorkers: the latest policy of each worker counts. A worker that stops, or is silent for
-// two minutes, is forgotten, even the last one.
+// policiesOfWorkers: the latest policy of each worker counts. A worker that stops, or is silent for two minutes by the
+// clock of Redis, is forgotten, even the last one. The clocks of workers do not count.
 func policiesOfWorkers(t *testing.T, client redis.UniversalClient) {
+	const key = "policies:policies"
 	s := counters.New(client, "policies")
-	at := time.UnixMilli(1_800_000_000_000).UTC()
-	one := policy.InForce{Worker: "host-1", Digest: "aa", Since: at, Seen: at}
-	two := policy.InForce{Worker: "host-2", Since: at, Seen: at}
-	later := one
-	later.Digest, later.Since, later.Seen = "bb", at.Add(time.Minute), at.Add(time.Minute)
-	last := later
-	last.Seen = at.Add(3 * time.Minute)
-	tell := func(p policy.InForce) {
+	tell := func(worker, digest string, since time.Time) policy.InForce {
 		t.Helper()
-		if err := policies.Tell(t.Context(), s, p); err != nil {
+		told, err := policies.Tell(t.Context(), s, policy.InForce{Worker: worker, Digest: digest, Since: since, Seen: since})
+		if err != nil {
 			t.Fatal(err)
 		}
+		told.Since, told.Seen = told.Since.Truncate(time.Millisecond).UTC(), told.Seen.Truncate(time.Millisecond).UTC()
+		return told
 	}
 	are := func(want ...policy.InForce) {
 		t.Helper()
@@ -56,22 +54,32 @@ func policiesOfWorkers(t *testing.T, client redis.UniversalClient) {
 		}
 	}
 	are()
-	tell(one)
-	tell(two)
+	one := tell("host-1", "aa", time.Time{})
+	if !one.Since.Equal(one.Seen) {
+		t.Errorf("a policy that is new is recorded since %s, seen %s", one.Since, one.Seen)
+	}
+	two := tell("host-2", "", one.Since.Add(time.Hour)) // its clock is ahead
+	if !two.Seen.Before(two.Since) {
+		t.Errorf("seen %s by a clock that is ahead", two.Seen)
+	}
 	are(one, two)
-	tell(later)
-	are(later, two)
-	if err := client.HSet(t.Context(), "policies:policies", "host-3", "by hand|x|1900000000000").Err(); err != nil {
+	one = tell("host-1", "bb", one.Since)
+	are(one, two)
+	three := policy.InForce{Worker: "host-3", Digest: "cc", Since: one.Since, Seen: one.Seen.Add(-time.Minute)}
+	record := func(seen time.Time) string { return fmt.Sprintf("cc|%d|%d", one.Since.UnixMilli(), seen.UnixMilli()) }
+	err := client.HSet(t.Context(), key, "host-3", record(three.Seen), "host-4", record(one.Seen.Add(-3*time.Minute)), "host-5", "by hand|x|1900000000000").Err()
+	if err != nil {
 		t.Fatal(err)
 	}
-	are(later, two)
-	tell(last)
-	are(last)
-	if err := policies.Forget(t.Context(), s, "host-1"); err != nil {
-		t.Fatal(err)
+	one, two = tell("host-1", "bb", one.Since), tell("host-2", "", two.Since)
+	are(one, two, three)
+	for _, worker := range []string{"host-1", "host-2", "host-3"} {
+		if err := policies.Forget(t.Context(), s, worker); err != nil {
+			t.Fatal(err)
+		}
 	}
 	are()
-	if left, err := client.PTTL(t.Context(), "policies:policies").Result(); err != nil || left <= 0 || left > 2*time.Minute {
+	if left, err := client.PTTL(t.Context(), key).Result(); err != nil || left <= 0 || left > 2*time.Minute {
 		t.Errorf("the key lives on for %v, %v", left, err)
 	}
 }
