@@ -34,6 +34,7 @@ type Follower struct {
 	mu        sync.Mutex
 	reading   chan struct{} // closed at the end of the current read; nil if there is none
 	progress  Progress
+	complete  uint64 // the ledger's end at the last read that succeeded; behind Read there may be seals
 	accounts  trails
 	tenants   trails
 	occupancy *Occupancy
@@ -58,7 +59,7 @@ func New(ctx context.Context, ledger Ledger, now func() time.Time) *Follower {
 }
 
 func (f *Follower) forget() {
-	f.progress = Progress{}
+	f.progress, f.complete = Progress{}, 0
 	f.accounts, f.tenants = trails{}, trails{}
 	f.occupancy = NewOccupancy(f.now, Day(), Month())
 	f.last, f.next, f.slots = [keepLast]storage.Fact{}, 0, [Slots]Rate{}
@@ -108,21 +109,27 @@ func (f *Follower) readOn(ctx context.Context) error {
 		return err
 	}
 	f.mu.Lock()
-	if end < f.progress.Read { // the stream was recreated
+	if end < max(f.progress.Read, f.complete) { // the stream was recreated
 		f.forget()
 	}
 	f.progress.End = end
-	from := f.progress.Read
+	from, complete := f.progress.Read, f.complete
 	f.mu.Unlock()
-	if end == from {
+	if end == complete {
 		return nil
 	}
-	return f.ledger.FactsAfter(ctx, from, func(fact storage.Fact) error {
+	err = f.ledger.FactsAfter(ctx, from, func(fact storage.Fact) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.take(fact)
 		return nil
 	})
+	if err == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.complete = end
+	}
+	return err
 }
 
 // take adds a reply to all summaries. It ignores a message that cannot be read (Foreign). Replies have to come
@@ -171,13 +178,16 @@ func (f *Follower) Tenant(name string, n int) (sequences []uint64, more int) {
 	return f.tenants.of(name, n)
 }
 
-// Tenants returns up to n tenants whose name contains a text.
+// Tenants returns up to n tenants whose name contains a text. The one whose name is the text comes first.
 func (f *Follower) Tenants(text string, n int) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var found []string
+	if _, exact := f.tenants[text]; exact {
+		found = append(found, text)
+	}
 	for name := range f.tenants {
-		if len(found) < n && strings.Contains(name, text) {
+		if len(found) < n && name != text && strings.Contains(name, text) {
 			found = append(found, name)
 		}
 	}

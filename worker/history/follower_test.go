@@ -122,6 +122,68 @@ func TestFollower(t *testing.T) {
 	}
 }
 
+// TestTenantOfThatNameComesFirst: of more tenants than are wanted, the one that has the text as its name is found.
+func TestTenantOfThatNameComesFirst(t *testing.T) {
+	t.Parallel()
+	l := &ledger{}
+	for n := range 100 {
+		l.store(storage.Fact{GlobalAccountID: fmt.Sprint("ga-", n)})
+	}
+	l.store(storage.Fact{GlobalAccountID: "ga-"})
+	f := New(t.Context(), l, time.Now)
+	for !f.Look(t.Context()).Done {
+		continue
+	}
+	for range 20 {
+		if found := f.Tenants("ga-", 3); len(found) != 3 || found[0] != "ga-" {
+			t.Fatalf("found %q", found)
+		}
+	}
+	if found := f.Tenants("ga-1", 200); len(found) != 11 || found[0] != "ga-1" || slices.Contains(found[1:], "ga-1") {
+		t.Errorf("found %q", found)
+	}
+}
+
+// TestSealsAtTheEndAreReadOnce: replies at the end of the ledger that are no facts, such as seals, are not read again
+// by each Look.
+func TestSealsAtTheEndAreReadOnce(t *testing.T) {
+	t.Parallel()
+	l := &sealed{ledger: &ledger{}}
+	l.store(storage.Fact{GlobalAccountID: "ga-1"})
+	f := New(t.Context(), l, time.Now)
+	for range 3 {
+		for !f.Look(t.Context()).Done {
+			continue
+		}
+	}
+	if l.after[0] != 0 || len(l.after) != 1 {
+		t.Errorf("the ledger was read after %v, want after 0 once", l.after)
+	}
+	l.store(storage.Fact{GlobalAccountID: "ga-1"})
+	for len(l.after) < 2 {
+		f.Look(t.Context())
+	}
+	if at, _ := f.Tenant("ga-1", 5); !slices.Equal(at, []uint64{2, 1}) || l.after[1] != 1 {
+		t.Errorf("a reply behind them is read after %v, the tenant's are at %v", l.after, at)
+	}
+}
+
+// sealed is a ledger with five seals at its end. It notes where it is read from.
+type sealed struct {
+	*ledger
+	after []uint64
+}
+
+func (s *sealed) End(ctx context.Context) (uint64, error) {
+	end, err := s.ledger.End(ctx)
+	return end + 5, err
+}
+
+func (s *sealed) FactsAfter(ctx context.Context, sequence uint64, visit func(storage.Fact) error) error {
+	s.after = append(s.after, sequence)
+	return s.ledger.FactsAfter(ctx, sequence, visit)
+}
+
 // TestRepeatsOfAnAccount: a reply that repeats a decision says nothing new of its account. A reply without a
 // number does.
 func TestRepeatsOfAnAccount(t *testing.T) {
