@@ -15,15 +15,19 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// ReadText reads a file, or standard input for "-". It removes a byte order mark, and converts UTF-16 that
+// ReadText reads a file, or standard input for "-", which only one file can be. It removes a byte order mark, and converts UTF-16 that
 // has one to UTF-8. It returns content that is not valid text unchanged: its parser reports that fault.
 func (s *Shell) ReadText(name, what string) ([]byte, error) {
 	var content []byte
 	var err error
-	if name == "-" {
-		content, err = io.ReadAll(s.Stdin)
-	} else {
+	switch {
+	case name != "-":
 		content, err = os.ReadFile(name)
+	case s.stdinRead:
+		return nil, Usagef("read the %s: standard input was read already; name another file than -", what)
+	default:
+		s.stdinRead = true
+		content, err = io.ReadAll(s.Stdin)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the %s: %w", what, err)

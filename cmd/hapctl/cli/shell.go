@@ -16,6 +16,7 @@ type Shell struct {
 	Stdout, Stderr Stream
 	Format         Format
 	noHeaders      bool // of tables
+	stdinRead      bool // by ReadText
 	Connections    Connections
 	identity       *identity
 	opened         *opened
