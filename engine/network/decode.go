@@ -102,6 +102,9 @@ func byName(n document.Node) []document.Node {
 	return fields
 }
 
+// leastRefresh is the shortest refresh cycle: each reads all blocks, labels and ledger, in every worker.
+const leastRefresh = time.Second
+
 func refresh(n document.Node) time.Duration {
 	if number, ok := n.Scalar().(int); ok {
 		if number != 0 {
@@ -116,6 +119,9 @@ func refresh(n document.Node) time.Duration {
 	every, err := time.ParseDuration(text)
 	if err != nil || every < 0 {
 		n.Fault(document.Value, "%q is no duration; write one such as 24h, or 0 for never", text)
+	}
+	if every > 0 {
+		every = max(every, leastRefresh)
 	}
 	return every
 }

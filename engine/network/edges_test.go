@@ -3,6 +3,7 @@ package network_test
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/hap-worker/hap-worker/engine/network"
 )
@@ -39,6 +40,17 @@ func TestEdgesOfAddresses(t *testing.T) {
 	} {
 		if got := slice(step.cluster, step.parent, step.size); got != step.want {
 			t.Errorf("a /%d of %s for %s: %s, want %s", step.size, step.parent, step.cluster, got, step.want)
+		}
+	}
+}
+
+// TestShortRefresh: a refresh cycle that would be without a pause counts as a second.
+func TestShortRefresh(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{"1ns": time.Second, "999ms": time.Second, "1s": time.Second, "24h": 24 * time.Hour, "0s": 0} {
+		config, _, err := network.Parse([]byte("{internalStateRefreshCycleDuration: " + text + "}"))
+		if err != nil || config.Refresh != want {
+			t.Errorf("%s: %+v, %v", text, config, err)
 		}
 	}
 }
