@@ -81,7 +81,9 @@ func (e *evaluation) count() {
 
 // keeps reports whether the upper bound of the interval is within the risk. If no request waited, more accounts do
 // not lower the bound: the runs have too few requests for a lower one.
-func (e *evaluation) keeps(risk float64) bool { return e.estimate.High() <= risk || e.estimate.Share == 0 }
+func (e *evaluation) keeps(risk float64) bool {
+	return e.estimate.High() <= risk || e.estimate.Share == 0
+}
 
 func (e *evaluation) runsOut() Quantiles {
 	firsts := make([]time.Duration, len(e.tallies))
