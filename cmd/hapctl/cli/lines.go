@@ -65,10 +65,13 @@ func answerLine[In any](ctx context.Context, out io.Writer, line InputLine, do f
 	return ExitCode(err), EncodeJSON(out, result, "")
 }
 
-// RunLine decodes a line and returns the result of do; a line that is no JSON object is an error.
+// RunLine decodes a line and returns the result of do; a line that is no JSON object, or was not read, is an error.
 func RunLine[In any](ctx context.Context, line InputLine, do func(context.Context, In) (any, error)) (any, error) {
-	if line.Err != nil {
+	switch {
+	case errors.Is(line.Err, bufio.ErrTooLong):
 		return nil, InvalidLine(fmt.Errorf("the line has more than %d bytes", maxLine))
+	case line.Err != nil:
+		return nil, fmt.Errorf("read the input: %w", line.Err)
 	}
 	var in In
 	if err := json.Unmarshal(line.text, &in); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,7 +68,8 @@ type plan struct {
 	shell  *cli.Shell
 	config *network.Config
 	space  *network.Space
-	live   []network.Cluster // in the order in which they came
+	live   []network.Cluster // in the order in which they came; without a name if it was deleted
+	at     map[string]int    // their indexes, by key
 }
 
 func newNetworkPlan(s *cli.Shell) *cobra.Command {
@@ -105,7 +105,7 @@ old one. The exit code is 4 if a rule has no free range.`,
 		for _, w := range warnings {
 			s.Say("warning: %v", w)
 		}
-		p := &plan{shell: s, config: config, space: network.NewSpace()}
+		p := &plan{shell: s, config: config, space: network.NewSpace(), at: map[string]int{}}
 		p.space.SetParents(config.Parents)
 		return cli.RunLines(cmd.Context(), s, p.do)
 	}
@@ -140,9 +140,10 @@ func (p *plan) provision(c network.Cluster) (any, error) {
 	} else {
 		out.Skipped = skips(got.Skipped)
 	}
-	if i := p.index(c); i >= 0 {
+	if i, known := p.at[key(c)]; known {
 		p.live[i] = c
 	} else if err == nil {
+		p.at[key(c)] = len(p.live)
 		p.live = append(p.live, c)
 	}
 	return out, err
@@ -150,8 +151,9 @@ func (p *plan) provision(c network.Cluster) (any, error) {
 
 func (p *plan) remove(c network.Cluster) planned {
 	released := plannedRules(p.space.Release(key(c)))
-	if i := p.index(c); i >= 0 {
-		p.live = slices.Delete(p.live, i, i+1)
+	if i, known := p.at[key(c)]; known {
+		p.live[i] = network.Cluster{}
+		delete(p.at, key(c))
 	}
 	out := p.state(c)
 	out.Released = &released
@@ -177,6 +179,9 @@ func (p *plan) configure(file string) (any, error) {
 	p.config = config
 	p.space.SetParents(config.Parents)
 	for _, c := range p.live {
+		if c.Name == "" {
+			continue
+		}
 		changed, failed := p.serve(c)
 		if failed != nil {
 			err = failed
@@ -221,10 +226,6 @@ func (p *plan) serve(c network.Cluster) (planned, error) {
 // state returns the blocks of a cluster.
 func (p *plan) state(c network.Cluster) planned {
 	return planned{Name: c.Name, Namespace: c.Namespace, Applied: plannedRules(p.space.Applied(key(c)))}
-}
-
-func (p *plan) index(c network.Cluster) int {
-	return slices.IndexFunc(p.live, func(l network.Cluster) bool { return key(l) == key(c) })
 }
 
 func key(c network.Cluster) string { return c.Namespace + "/" + c.Name }
