@@ -169,26 +169,25 @@ func (d *daemon) run(ctx context.Context) error {
 		d.close()
 	}()
 	err := d.work(working, background)
-	if err == nil && ctx.Err() == nil {
+	switch {
+	case working.Err() == nil:
+		return err
+	case err != nil:
+		d.log.Info("stopped before everything was connected", "reason", err)
+	}
+	if ctx.Err() == nil {
 		return context.Cause(working)
 	}
-	return err
+	return nil
 }
 
-// work runs the worker until ctx ends, and then drains it.
+// work runs the worker until ctx ends, and then drains it. It returns an error if the worker cannot start.
 func (d *daemon) work(ctx, background context.Context) error {
 	d.log.Info("starting", "version", d.opts.Version, "rules", d.rules.Get().Rules().Len())
 	if err := d.open(ctx, background); err != nil {
-		if ctx.Err() != nil {
-			d.log.Info("stopped before everything was connected", "reason", err)
-			return nil
-		}
 		return err
 	}
 	if err := d.openPolicy(ctx, background); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
 		return err
 	}
 	d.running.Go(func() { d.watchConfig(background) })

@@ -54,8 +54,8 @@ func TestFewRequests(t *testing.T) {
 // TestLongHorizon: the accounts in use are noted at equal steps up to the longest horizon.
 func TestLongHorizon(t *testing.T) {
 	t.Parallel()
-	for _, years := range []time.Duration{10, 290} {
-		o := Options{Horizon: years * 365 * 24 * time.Hour, Growth: 1, Risk: 0.1, Runs: leastRuns, Seed: 1}
+	for _, years := range []int{10, 290} {
+		o := Options{Horizon: time.Duration(years*365*24) * time.Hour, Growth: 1, Risk: 0.1, Runs: leastRuns, Seed: 1}
 		f, err := rare().Plan(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
