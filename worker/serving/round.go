@@ -18,9 +18,9 @@ const (
 	// lookEvery is the time between two looks. A look tries the heads of all pools and some other requests
 	// without a wake, in case a wake was missed.
 	lookEvery = 15 * time.Second
-	// slice is the number of requests after which a round tries no further ones, except the heads of
-	// pools and requests for network blocks. The others go to the next round, so that an account that
-	// becomes free meanwhile is offered soon.
+	// slice is the number of requests after which a round tries no further woken ones, and no further due
+	// ones. Those left go to the next round, so that an account that becomes free meanwhile is offered soon.
+	// The heads of pools and requests for network blocks do not count.
 	slice = 32
 	// looks is the number of requests that a look tries besides the heads of pools.
 	looks = 16
@@ -40,9 +40,8 @@ type round struct {
 	nothing map[place]bool           // tenants that need not be tried again for the pool in this round
 	empty   map[string]bool          // pools in which this round claims nothing more, even if an account becomes free
 	down    map[string]bool          // pools in which an attempt was Slow: this round claims nothing more there
-	tried   int                      // number of requests that were tried, compared with slice
+	tried   int                      // number of requests that a part of the round has tried, compared with slice
 	lack    map[*waitlist.Entry]bool // requests for network blocks that were tried
-	failures
 }
 
 // Round serves the requests that were woken since the last round, and those that are due. It returns the
@@ -71,11 +70,11 @@ func (s *Rounds) Round(ctx context.Context) error {
 	if more {
 		s.Wakes.add(woken{})
 	}
-	return cmp.Or(r.first, err)
+	return err
 }
 
 // run serves the woken requests, then the due ones. It reports whether requests are left that the next round
-// should try at once.
+// should try at once. A part of the round that fails does not end the others.
 func (r *round) run(ctx context.Context) (more bool, err error) {
 	list := r.seen.list
 	r.spread(list)
@@ -91,22 +90,15 @@ func (r *round) run(ctx context.Context) (more bool, err error) {
 			r.tellFailed(ctx, pool, err)
 		}
 	}
-	if r.woken.network {
-		if err := r.serveNetwork(ctx, list); err != nil {
+	for _, serve := range []func(context.Context, *waitlist.List) (bool, error){r.serveNetwork, r.servePlaces, r.serveDue} {
+		r.tried = 0
+		left, failed := serve(ctx, list)
+		more, err = more || left, cmp.Or(err, failed)
+		if ctx.Err() != nil || r.over() {
 			return false, err
 		}
 	}
-	for i, p := range r.woken.places {
-		if r.tried >= slice {
-			r.later.add(woken{places: r.woken.places[i:]})
-			return true, nil
-		}
-		if err := r.servePlace(ctx, list, p); err != nil {
-			r.later.add(woken{places: r.woken.places[i:]})
-			return false, err
-		}
-	}
-	return r.serveDue(ctx, list)
+	return more && err == nil, err
 }
 
 // spread expands a look, and a wake of everything or of network blocks, to pools, tenants and due requests.
@@ -161,7 +153,7 @@ func (r *round) servePool(ctx context.Context, pool string) error {
 		}
 		r.outside(ctx, pool, next.Waiting)
 		progress := false
-		for _, head := range r.failedLast(pool, next.First) {
+		for _, head := range failedLast(r, pool, next.First, func(w account.Waiter) string { return w.Runtime }) {
 			if r.nothing[place{pool, head.Tenant}] {
 				continue
 			}
@@ -198,19 +190,17 @@ func (r *round) ofHead(pool string, head account.Waiter) []*waitlist.Entry {
 	return found
 }
 
-// failedLast moves the runtimes whose failures ended the previous round of the pool to the end of first.
-func (r *round) failedLast(pool string, first []account.Waiter) []account.Waiter {
-	last := r.last[pool]
-	delete(r.last, pool)
-	slices.SortStableFunc(first, func(a, b account.Waiter) int {
-		rank := func(w account.Waiter) int {
-			if slices.Contains(last, w.Runtime) {
-				return 1
-			}
-			return 0
+// failedLast moves those whose failures ended the previous round of a part, a pool or blocks, to the end of first.
+func failedLast[T any](r *round, part string, first []T, runtime func(T) string) []T {
+	last := r.last[part]
+	delete(r.last, part)
+	rank := func(one T) int {
+		if slices.Contains(last, runtime(one)) {
+			return 1
 		}
-		return rank(a) - rank(b)
-	})
+		return 0
+	}
+	slices.SortStableFunc(first, func(a, b T) int { return rank(a) - rank(b) })
 	return first
 }
 
@@ -240,8 +230,15 @@ func (r *round) outside(ctx context.Context, pool string, waiting int) {
 	})
 }
 
-// serveNetwork serves the requests that wait for network blocks, oldest first.
-func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) error {
+// blocks is the part of a round that serves requests for network blocks, in Rounds.last.
+const blocks = ""
+
+// serveNetwork serves the requests that wait for network blocks if those were woken, oldest first; those whose
+// failures ended the previous search come last.
+func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) (more bool, err error) {
+	if !r.woken.network {
+		return false, nil
+	}
 	var lack []*waitlist.Entry
 	list.All(func(e *waitlist.Entry) bool {
 		if e.Reason.Network() {
@@ -249,30 +246,48 @@ func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) error {
 		}
 		return true
 	})
+	lack = failedLast(r, blocks, lack, func(e *waitlist.Entry) string { return e.Runtime })
+	var failed failures
 	for found := 0; len(lack) > 0 && found < fruitless; lack = lack[1:] {
 		r.lack[lack[0]] = true
-		done, err := r.try(ctx, lack[0], false, &r.failures)
+		done, err := r.try(ctx, lack[0], false, &failed)
 		if err != nil {
-			r.later.network = true
-			return err
+			r.later.network, r.last[blocks] = true, failed.row
+			return false, cmp.Or(failed.first, err)
 		}
 		if found++; done {
 			found = 0
 		}
 	}
-	return nil
+	return false, failed.first
+}
+
+// servePlaces serves the woken tenants. more is true if slice did not suffice.
+func (r *round) servePlaces(ctx context.Context, list *waitlist.List) (more bool, err error) {
+	var failed failures
+	for i, p := range r.woken.places {
+		if r.tried >= slice {
+			r.later.add(woken{places: r.woken.places[i:]})
+			return true, failed.first
+		}
+		if err := r.servePlace(ctx, list, p, &failed); err != nil {
+			r.later.add(woken{places: r.woken.places[i:]})
+			return false, cmp.Or(failed.first, err)
+		}
+	}
+	return false, failed.first
 }
 
 // servePlace serves the requests of one tenant for a pool, oldest first, until one finds no account. A request
 // that waits for network blocks does not end this. After slice requests it leaves the others to the next round.
-func (r *round) servePlace(ctx context.Context, list *waitlist.List, p place) error {
+func (r *round) servePlace(ctx context.Context, list *waitlist.List, p place, failed *failures) error {
 	for e := list.First(p.pool, p.tenant); e != nil && !r.nothing[p]; {
 		next := list.Following(e)
 		if r.lack[e] {
 			e = next
 			continue
 		}
-		done, err := r.try(ctx, e, false, &r.failures)
+		done, err := r.try(ctx, e, false, failed)
 		if err != nil {
 			return err
 		}
@@ -290,19 +305,20 @@ func (r *round) servePlace(ctx context.Context, list *waitlist.List, p place) er
 // serveDue serves the requests that are due: their deadline has passed, they have failed, or a look has
 // selected them. more is true if slice did not suffice.
 func (r *round) serveDue(ctx context.Context, list *waitlist.List) (more bool, err error) {
+	var failed failures
 	for e := list.Due(r.Now()); e != nil && !r.over(); e = list.Due(r.Now()) {
 		if r.tried >= slice {
-			return true, nil
+			return true, failed.first
 		}
 		if r.down[e.Pool] && e.Reason == events.WaitingUnavailable {
 			list.LookAt(e, r.again())
 			continue
 		}
-		if _, err := r.try(ctx, e, false, &r.failures); err != nil {
-			return false, err
+		if _, err := r.try(ctx, e, false, &failed); err != nil {
+			return false, cmp.Or(failed.first, err)
 		}
 	}
-	return false, nil
+	return false, failed.first
 }
 
 // again returns when a failed request is tried again.

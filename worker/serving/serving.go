@@ -96,7 +96,7 @@ type Rounds struct {
 	Options
 
 	reliers reliers
-	last    map[string][]string  // by pool, the runtimes whose failures ended its previous round
+	last    map[string][]string  // by pool, or for blocks, the runtimes whose failures ended its previous round
 	failed  map[string]time.Time // by pool, the last report of tellFailed
 	seen    waitingRoom
 	looked  time.Time // time of the last look

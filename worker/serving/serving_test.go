@@ -3,6 +3,7 @@ package serving_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -187,18 +188,45 @@ func TestRequestsThatFailInARow(t *testing.T) {
 	d.tries("d*", "a*", "b*", "c*")
 }
 
-// If requests for network blocks fail in a row, the round ends with the first error.
+// If requests for network blocks fail in a row, the round serves no further ones, but those that are due, and ends
+// with the first error. The next round begins with the others.
 func TestRequestsWithoutBlocksFailInARow(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
+	d.stored("aws", "due", events.WaitingPoolEmpty)
+	d.answers["due"] = done
+	d.now = d.now.Add(2 * time.Hour)
 	for _, id := range []string{"a", "b", "c", "d"} {
 		d.stored("aws", id, events.WaitingNetworkFull)
 		d.answers[id] = failing(serving.Other)
 	}
 	d.Wakes.WakeNetwork()
 	err := d.Round(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "serve a: broken pipe") || !slices.Equal(d.tried, []string{"a", "b", "c"}) {
+	if err == nil || !strings.Contains(err.Error(), "serve a: broken pipe") || !slices.Equal(d.tried, []string{"a", "b", "c", "due", "d"}) {
 		t.Errorf("tried are %v, %v", d.tried, err)
+	}
+	d.answers = map[string]answer{"d": done, "a": done, "b": done, "c": done}
+	d.tries("d", "a", "b", "c")
+}
+
+// Requests that are due do not wait until all woken ones are served.
+func TestDueBesideManyWoken(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.stored("aws", "due", events.WaitingPoolEmpty)
+	d.now = d.now.Add(2 * time.Hour)
+	for i := range 100 {
+		id := fmt.Sprintf("w%d", i)
+		d.stored("aws", id, events.WaitingUnavailable)
+		d.answers[id] = done
+		d.Wakes.WakeTenant("aws", "ga-"+id)
+	}
+	d.answers["due"] = done
+	if err := d.Round(t.Context()); err != nil || !slices.Contains(d.tried, "due") || len(d.tried) > 64 {
+		t.Errorf("tried are %v, %v", d.tried, err)
+	}
+	if err := d.Serve(t.Context()); err != nil || len(d.tried) != 101 {
+		t.Errorf("%d are tried, %v", len(d.tried), err)
 	}
 }
 
