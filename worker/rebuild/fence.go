@@ -191,10 +191,12 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 		if unread != nil {
 			return errors.Join(err, unread)
 		}
-		for _, place := range places {
-			if now.Epochs[place] != token {
-				return fmt.Errorf("%w: %w", ErrElsewhere, err) // if our record is stored later, it names an epoch that no server has
+		// If the record is stored later after all, it names an epoch that no server has.
+		if slices.ContainsFunc(places, func(place string) bool { return now.Epochs[place] != token }) {
+			if now.Sequence != t.record.Sequence {
+				return fmt.Errorf("%w: %w", ErrElsewhere, err)
 			}
+			return fmt.Errorf("storing the epochs in force: %w", err)
 		}
 		sequence = now.Sequence
 	}
