@@ -202,7 +202,7 @@ func TestWriteOfTheRecord(t *testing.T) {
 			record.write = func(write func() (uint64, error)) (uint64, error) { return c.write(record, write) }
 			r := newRebuilder(redis)
 			err := r.attempt(t.Context())
-			if !errors.Is(err, c.want) || errors.Is(err, ErrElsewhere) != (c.want == ErrElsewhere) { // which is not logged
+			if !errors.Is(err, c.want) || errors.Is(err, ErrElsewhere) != errors.Is(c.want, ErrElsewhere) { // which is not logged
 				t.Errorf("%v, want %v", err, c.want)
 			}
 			if epoch, inForce := epochOf(t, redis, record); (epoch != "") != (c.want == nil) || epoch != "" && epoch != inForce {
