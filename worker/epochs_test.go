@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
 )
 
 func TestLearn(t *testing.T) {
@@ -178,7 +179,7 @@ func TestRefusalAsksForARebuild(t *testing.T) {
 	t.Parallel()
 	var wanted rebuilds
 	w := New(Options{Counters: unforced{}, Rebuild: &wanted})
-	waits := answer{place: account.Place{Pool: "gcp"}, decision: account.Decision{Outcome: account.Waiting}}
+	waits := answer{event: events.Event{Provision: &events.Provision{}}, place: account.Place{Pool: "gcp"}, decision: account.Decision{Outcome: account.Waiting}}
 	a := &attempt{}
 	a.markEntered(time.Unix(1, 0))
 	_, err := w.replyTo(t.Context(), a, waits)
