@@ -150,13 +150,16 @@ func (l *listening) next() observe.Event {
 	}
 }
 
-// misses waits until the worker has noticed that its consumer is gone.
+// misses waits until the worker has noticed that its consumer is gone. A request that arrives after the consumer
+// was deleted is refused without that reason; the worker reports this too.
 func (l *listening) misses() {
 	l.t.Helper()
-	select {
-	case <-l.lost:
-	case <-l.within().Done():
-		l.t.Fatal("the worker does not notice that its consumer is gone")
+	for ctx := l.within(); l.worker.Consuming() == nil; {
+		select {
+		case <-l.lost:
+		case <-ctx.Done():
+			l.t.Fatal("the worker does not notice that its consumer is gone")
+		}
 	}
 }
 

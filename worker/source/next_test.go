@@ -26,15 +26,26 @@ func (c *consumerFake) Messages(int) (streams.Messages, error) {
 	return c.messages, c.err
 }
 
+// Info finds no consumer.
+func (c *consumerFake) Info(context.Context) (*jetstream.ConsumerInfo, error) {
+	return nil, jetstream.ErrConsumerNotFound
+}
+
 func (c *consumerFake) CachedInfo() *jetstream.ConsumerInfo { return &jetstream.ConsumerInfo{} }
 
-// messagesFake is an iterator over the messages of a channel, until that is closed.
+// messagesFake is an iterator that returns refused, if it is an error, and then the messages of a channel, until
+// that is closed.
 type messagesFake struct {
 	streams.Messages
-	all chan jetstream.Msg
+	refused error
+	all     chan jetstream.Msg
 }
 
 func (m *messagesFake) Next() (jetstream.Msg, error) {
+	if refused := m.refused; refused != nil {
+		m.refused = nil
+		return nil, refused
+	}
 	if msg, more := <-m.all; more {
 		return msg, nil
 	}
@@ -42,6 +53,8 @@ func (m *messagesFake) Next() (jetstream.Msg, error) {
 }
 
 func (m *messagesFake) Drain() { close(m.all) }
+
+func (m *messagesFake) Stop() { close(m.all) }
 
 // message counts its Nak calls.
 type message struct {
@@ -104,6 +117,31 @@ func TestConsumerThatGoesAtOnce(t *testing.T) {
 		}
 		if attempts < 8 || attempts > 30 { // without growing pauses some 240
 			t.Errorf("%d attempts in a minute", attempts)
+		}
+	})
+}
+
+// If the consumer is deleted before the first request has reached the server, the server only says that it does not
+// deliver. The source then looks at once.
+func TestConsumerThatGoesBeforeTheFirstRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		s := source.New(source.Options{
+			Consumer:  &consumerFake{messages: &messagesFake{refused: nats.ErrNoResponders, all: make(chan jetstream.Msg)}},
+			LookEvery: time.Hour, Now: time.Now, Observer: &observe.Observer{},
+		})
+		if err := s.Open(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go s.Watch(ctx)
+		if _, ok := s.Next(ctx); ok {
+			t.Error("there is a message")
+		}
+		if since, why := s.Lost(); !since.Equal(begin) || !errors.Is(why, jetstream.ErrConsumerNotFound) {
+			t.Errorf("lost %s after the begin: %v", since.Sub(begin), why)
 		}
 	})
 }

@@ -46,6 +46,7 @@ type Source struct {
 	from    *iterator // the current or last one
 	drained bool
 
+	doubt      chan struct{}        // begins a look before its time
 	ackWait    atomic.Int64         // of the consumer, in nanoseconds
 	held       atomic.Pointer[loss] // nil while the server delivers
 	unanswered int                  // looks in a row without an answer; only the goroutine that looks uses it
@@ -69,7 +70,7 @@ func New(o Options) *Source {
 			return o.Consumer, err
 		}
 	}
-	return &Source{Options: o, pause: backoff.NewExponentialBackOff(
+	return &Source{Options: o, doubt: make(chan struct{}, 1), pause: backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(250*time.Millisecond), backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))}
 }
 
@@ -99,7 +100,12 @@ func (s *Source) Next(ctx context.Context) (Message, bool) {
 		case err == nil:
 			_ = msg.Nak() // for immediate redelivery to another worker
 		case !ended(err):
-			// The iterator goes on by itself after a lost connection or a missed heartbeat.
+			// The iterator goes on by itself after a missed heartbeat or a refused request. But no server refuses
+			// a request with a reason if the consumer was deleted before the request arrived.
+			select {
+			case s.doubt <- struct{}{}:
+			default:
+			}
 			s.Observer.Retry(ctx, observe.Retry{Type: "consume", Err: err})
 		case ctx.Err() != nil:
 			return Message{}, false
@@ -127,8 +133,8 @@ func (s *Source) Lost() (since time.Time, why error) {
 	return time.Time{}, nil
 }
 
-// Held returns since when looks find that the consumer does not deliver as it should, and why: it is paused,
-// its configuration is unusable, or NATS does not answer. Otherwise why is nil.
+// Held returns when Look first found that the consumer does not deliver, and why: it is paused, its configuration is
+// unusable, or NATS does not answer. If it delivers, why is nil.
 func (s *Source) Held() (since time.Time, why error) {
 	if held := s.held.Load(); held != nil {
 		return held.since, held.why
@@ -140,10 +146,11 @@ func (s *Source) Held() (since time.Time, why error) {
 // look that NATS answered since. It is 0 before Open.
 func (s *Source) AckWait() time.Duration { return time.Duration(s.ackWait.Load()) }
 
-// Watch calls Look periodically until ctx ends. This is necessary because the server reports the deletion of
-// a consumer only to connected clients with a pending pull request, and reports no pause or change at all.
+// Watch calls Look periodically, and after each transient error of Next, until ctx ends. This is necessary because
+// the server reports the deletion of a consumer only to connected clients with a pending pull request, and reports
+// no pause or change at all.
 func (s *Source) Watch(ctx context.Context) {
-	loop.Run(ctx, loop.Options{Every: s.LookEvery}, func(ctx context.Context) error {
+	loop.Run(ctx, loop.Options{Every: s.LookEvery, Wake: s.doubt}, func(ctx context.Context) error {
 		s.Look(ctx)
 		return nil
 	})
