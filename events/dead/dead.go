@@ -30,6 +30,7 @@ const (
 
 const (
 	maxDeadHeaders = 64 << 10 // bytes of the event's headers; with the data they must stay below the server's limit
+	longHeaders    = 4 << 10  // bytes of headers that are left out before data are cut
 	maxReason      = 2 << 10  // bytes
 )
 
@@ -68,15 +69,16 @@ func NewLettersOn(streams streams.Streams, subjects events.Subjects) *Letters {
 }
 
 // Put stores a copy of the event with the reason. It returns when the stream has stored the
-// copy. Put cuts data beyond events.MaxMessage and leaves out headers beyond 64 KiB, those whose names NATS takes
-// only from other clients, and more of both if NATS refuses the copy for its size. A repeated Put of the same event within the duplicate window
-// changes nothing. After an error the copy may or may not be stored.
+// copy. Put cuts data beyond events.MaxMessage and leaves out headers beyond 64 KiB, and those whose names NATS takes
+// only from other clients. If NATS refuses the copy for its size, Put leaves out all headers if they are long, and
+// then cuts data. A repeated Put of the same event within the duplicate window changes nothing. After an error
+// the copy may or may not be stored.
 func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason string) error {
 	data, cut := event.Data, []string(nil)
 	if len(data) > events.MaxMessage {
 		data, cut = data[:events.MaxMessage], append(cut, cutData)
 	}
-	header, complete := deadHeader(event.Header)
+	header, size, complete := deadHeader(event.Header)
 	if !complete {
 		cut = append(cut, cutHeaders)
 	}
@@ -86,10 +88,12 @@ func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason
 		switch {
 		case err == nil:
 			return nil
-		case !streams.Refused(err) || len(data) == 0 && slices.Contains(cut, cutHeaders):
+		case !streams.Refused(err) || len(data) == 0 && size == 0 && slices.Contains(cut, cutHeaders):
 			return fmt.Errorf("storing the dead letter of the event with sequence %d: %w", event.Sequence, err)
-		case len(data) == 0:
-			header, cut = nats.Header{}, append(cut, cutHeaders)
+		case len(data) == 0 || size > longHeaders:
+			if header, size = (nats.Header{}), 0; !slices.Contains(cut, cutHeaders) {
+				cut = append(cut, cutHeaders)
+			}
 		default: // NATS accepted the event, but not with the additional headers
 			if data = data[:len(data)/2]; !slices.Contains(cut, cutData) {
 				cut = slices.Insert(cut, 0, cutData)
@@ -121,9 +125,9 @@ func (e Event) id() string {
 
 // deadHeader copies the headers and renames those that server or client would interpret. complete is false if some
 // are left out: those with a name that cannot be published, or because all together are longer than maxDeadHeaders.
-func deadHeader(original nats.Header) (header nats.Header, complete bool) {
+// size is that of the copied headers.
+func deadHeader(original nats.Header) (header nats.Header, size int, complete bool) {
 	header, complete = nats.Header{}, true
-	size := 0
 	for name, values := range original {
 		switch {
 		case !streams.Publishable(name):
@@ -135,11 +139,13 @@ func deadHeader(original nats.Header) (header nats.Header, complete bool) {
 			name = origPrefix + name
 		}
 		for _, value := range values {
-			if size += len(name) + len(value) + len(": \r\n"); size > maxDeadHeaders {
-				return header, false
+			if longer := size + len(name) + len(value) + len(": \r\n"); longer <= maxDeadHeaders {
+				size = longer
+			} else {
+				return header, size, false
 			}
 			header[name] = append(header[name], streams.OneLine(value, maxDeadHeaders))
 		}
 	}
-	return header, complete
+	return header, size, complete
 }

@@ -113,7 +113,7 @@ func TestBuryWhereLessFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	msg = deadLetter(t, js, "hap.v1.dead.unknown")
-	if len(msg.Data) != 0 || msg.Header.Get("Hap-Truncated") != "data,headers" || msg.Header.Get("Hap-Reason") != "why" {
+	if string(msg.Data) != "{}" || msg.Header.Get("Hap-Truncated") != "headers" || msg.Header.Get("Hap-Reason") != "why" {
 		t.Errorf("%d bytes, %v", len(msg.Data), msg.Header)
 	}
 }
