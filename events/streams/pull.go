@@ -101,6 +101,7 @@ type pulled struct {
 
 func (p *pulled) Next() (jetstream.Msg, error) {
 	p.silence.Reset(2 * heartbeat)
+	connected := p.connected
 	for {
 		if err := p.request(); err != nil {
 			return nil, err
@@ -111,9 +112,9 @@ func (p *pulled) Next() (jetstream.Msg, error) {
 			if msg, err := p.received(msg); msg != nil || err != nil {
 				return msg, err
 			}
-		case _, open := <-p.connected: // again: the server has forgotten the requests
+		case _, open := <-connected: // again: the server has forgotten the requests
 			if p.owed = 0; !open {
-				p.connected = nil
+				connected = nil // the iterator or the connection ends
 			}
 		case <-p.silence.C:
 			p.silence.Reset(2 * heartbeat)
