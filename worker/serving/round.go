@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/waitlist"
 )
@@ -228,97 +227,6 @@ func (r *round) outside(ctx context.Context, pool string, waiting int) {
 		}
 		return true
 	})
-}
-
-// blocks is the part of a round that serves requests for network blocks, in Rounds.last.
-const blocks = ""
-
-// serveNetwork serves the requests that wait for network blocks if those were woken, oldest first; those whose
-// failures ended the previous search come last.
-func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) (more bool, err error) {
-	if !r.woken.network {
-		return false, nil
-	}
-	var lack []*waitlist.Entry
-	list.All(func(e *waitlist.Entry) bool {
-		if e.Reason.Network() {
-			lack = append(lack, e)
-		}
-		return true
-	})
-	lack = failedLast(r, blocks, lack, func(e *waitlist.Entry) string { return e.Runtime })
-	var failed failures
-	for found := 0; len(lack) > 0 && found < fruitless; lack = lack[1:] {
-		r.lack[lack[0]] = true
-		done, err := r.try(ctx, lack[0], false, &failed)
-		if err != nil {
-			r.later.network, r.last[blocks] = true, failed.row
-			return false, cmp.Or(failed.first, err)
-		}
-		if found++; done {
-			found = 0
-		}
-	}
-	return false, failed.first
-}
-
-// servePlaces serves the woken tenants. more is true if slice did not suffice.
-func (r *round) servePlaces(ctx context.Context, list *waitlist.List) (more bool, err error) {
-	var failed failures
-	for i, p := range r.woken.places {
-		if r.tried >= slice {
-			r.later.add(woken{places: r.woken.places[i:]})
-			return true, failed.first
-		}
-		if err := r.servePlace(ctx, list, p, &failed); err != nil {
-			r.later.add(woken{places: r.woken.places[i:]})
-			return false, cmp.Or(failed.first, err)
-		}
-	}
-	return false, failed.first
-}
-
-// servePlace serves the requests of one tenant for a pool, oldest first, until one finds no account. A request
-// that waits for network blocks does not end this. After slice requests it leaves the others to the next round.
-func (r *round) servePlace(ctx context.Context, list *waitlist.List, p place, failed *failures) error {
-	for e := list.First(p.pool, p.tenant); e != nil && !r.nothing[p]; {
-		next := list.Following(e)
-		if r.lack[e] {
-			e = next
-			continue
-		}
-		done, err := r.try(ctx, e, false, failed)
-		if err != nil {
-			return err
-		}
-		if !done && !e.Reason.Network() {
-			return nil
-		}
-		if e = next; r.tried >= slice && e != nil {
-			r.later.place(p)
-			return nil
-		}
-	}
-	return nil
-}
-
-// serveDue serves the requests that are due: their deadline has passed, they have failed, or a look has
-// selected them. more is true if slice did not suffice.
-func (r *round) serveDue(ctx context.Context, list *waitlist.List) (more bool, err error) {
-	var failed failures
-	for e := list.Due(r.Now()); e != nil && !r.over(); e = list.Due(r.Now()) {
-		if r.tried >= slice {
-			return true, failed.first
-		}
-		if r.down[e.Pool] && e.Reason == events.WaitingUnavailable {
-			list.LookAt(e, r.again())
-			continue
-		}
-		if _, err := r.try(ctx, e, false, &failed); err != nil {
-			return false, cmp.Or(failed.first, err)
-		}
-	}
-	return false, failed.first
 }
 
 // again returns when a failed request is tried again.

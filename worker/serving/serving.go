@@ -140,11 +140,11 @@ func (s *Rounds) Serve(ctx context.Context) error {
 	return nil
 }
 
-// mostFailures is the number of failures in a row that end a round. Then it is likely that a dependency of all
+// mostFailures is the number of failures in a row that end a part of a round. Then it is likely that a dependency of all
 // requests fails, and not each single request.
 const mostFailures = 3
 
-// failures are the errors of requests in a round, or in one pool of it.
+// failures are the errors of requests in one part of a round.
 type failures struct {
 	first error
 	row   []string // runtimes whose requests failed, since the last success
