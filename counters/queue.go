@@ -97,9 +97,8 @@ end
 return out
 `)
 
-// Heads returns the number of runtimes that wait for a pool, and the next runtime of each tenant in the
-// order in which the pool serves them; most is the maximum number of tenants. Errors: ErrNotBuilt, or
-// an *engine.Error of Redis.
+// Heads returns how many runtimes wait for a pool and, for at most `most` tenants in the order in which the pool
+// serves them, the runtime of the tenant that has waited longest. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Heads(ctx context.Context, pool string, most int) (account.Heads, error) {
 	r, err := s.run(ctx, headsScript, pool, s.poolKeys(pool), most)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package deploy carries what is deployed beside the programs, so that programs
-// can apply it themselves: the development stack and the compose file's seed do.
+// Package deploy embeds the manifests of the CRDs, so that programs can apply them. The development stack and the
+// seed of the compose file do so.
 package deploy
 
 import "embed"

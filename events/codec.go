@@ -153,8 +153,7 @@ func (e *Event) accept(subject string) error {
 // address sets RuntimeID, Binding and ReplyTo from the payload.
 func (e *Event) address() { e.RuntimeID, e.Binding, e.ReplyTo = e.given().addressee() }
 
-// Addressed returns the event with RuntimeID, Binding and ReplyTo set from its payload, and unchanged
-// if it has none.
+// Addressed returns the event with RuntimeID, Binding and ReplyTo set from its payload, if it has a payload.
 func (e Event) Addressed() Event {
 	if e.given() != nil {
 		e.address()

@@ -158,8 +158,8 @@ func (h *Handler) outlive(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// returnRanges returns the blocks of one attempt at an event, or of all attempts if by is the id
-// of the event, and wakes requests that wait for blocks. Call it once no answer can name the blocks.
+// returnRanges frees the blocks of the attempt by, or of all attempts if by is the id of the event, and wakes requests
+// that wait for blocks. Call it only when no answer can name the blocks any more.
 func (h *Handler) returnRanges(ctx context.Context, e events.Event, by string) error {
 	freed, _, err := h.ranges.Return(ctx, e, by)
 	if freed {

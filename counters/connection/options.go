@@ -65,7 +65,7 @@ func (o Options) Client() (redis.UniversalClient, error) {
 		parsed, err := redis.ParseURL(text)
 		if err != nil {
 			// The URL itself, and what ParseURL says of it, may hold a password.
-			return nil, fmt.Errorf("URL %d of Redis cannot be read: it must begin with redis://, rediss:// or unix://", n+1)
+			return nil, fmt.Errorf("URL %d of Redis is not a valid redis://, rediss:// or unix:// URL", n+1)
 		}
 		if first == nil {
 			first = parsed

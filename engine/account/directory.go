@@ -59,8 +59,8 @@ func (b *Bucket) Locate(runtime, pool string) (Place, error) {
 	return b.places[runtime], nil
 }
 
-// Depart returns the runtime's place for a deprovision: the pool to release it in. A runtime without a place
-// gets one that is Gone. It may return ErrNotBuilt.
+// Depart returns the runtime's place: a deprovision releases it in that pool. If it has no place, Depart adds one that
+// is Gone. It may return ErrNotBuilt.
 func (b *Bucket) Depart(runtime string) (Place, error) {
 	if b.epoch == "" {
 		return Place{}, ErrNotBuilt

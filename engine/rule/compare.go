@@ -61,7 +61,7 @@ type way struct {
 	number   int
 }
 
-// ways are the results of two rule sets for one request; the zero value if they are the same.
+// ways has the results of two rule sets for one request. It is zero if they agree.
 type ways struct{ before, after way }
 
 func (s *Ruleset) way(r Request) (way, engine.Pool) {

@@ -15,7 +15,7 @@ func testEventsOnce(b *bench) {
 	b.must(err)
 	first, again := b.event("a"), b.event("a")
 	if again.Sequence != first.Sequence || !again.Duplicate || first.Duplicate {
-		b.t.Errorf("the same event twice: %+v, %+v", first, again)
+		b.t.Errorf("published twice, stored as %+v, %+v", first, again)
 	}
 	b.event("b")
 	b.same("left", b.unsettled(), []string{"a", "b"})

@@ -81,7 +81,7 @@ func consumer(ctx context.Context, js jetstream.JetStream, stream string, want j
 }
 
 // createConsumer creates the workers' consumer. If the server refuses it because of another consumer, it deletes
-// the consumer with the name yields and tries once more.
+// the consumer named by yields, and tries once more.
 func createConsumer(ctx context.Context, js jetstream.JetStream, stream string, want jetstream.ConsumerConfig, yields string) (jetstream.Consumer, error) {
 	created, err := js.CreateConsumer(ctx, stream, want)
 	switch {

@@ -279,7 +279,7 @@ func (m *motion) read(ctx context.Context, archive rebuild.Ledger, waiting rebui
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("read what is not settled: %w", err)
+		return fmt.Errorf("read events and requests that are not answered: %w", err)
 	}
 	return nil
 }

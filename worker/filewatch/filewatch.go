@@ -120,8 +120,8 @@ func watchEvery(ctx context.Context, every time.Duration, path string, seen uint
 	}
 }
 
-// reach adds watches for the target of path: the directory of a file, or a directory with all directories
-// below it. The directory of path itself is watched from the start, which suffices for a file of a ConfigMap.
+// reach follows the symlinks of path and watches the result: the directory of a file, or a directory and all below
+// it. The directory that contains path is watched already; a file of a ConfigMap needs no more.
 func reach(files *fsnotify.Watcher, path string, failed func(error)) {
 	root, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	mostWaiting = 50
 	// firstOfPool is how many requests of a pool are shown.
 	firstOfPool = 5
-	// mostPools limits the pools whose requests are read one by one when more than mostWaiting wait.
+	// mostPools limits the pools that have a read for themselves when more than mostWaiting wait.
 	mostPools = 40
 	// longQueue is the length of a queue above which positions are not looked up, since a lookup reads the
 	// whole queue.

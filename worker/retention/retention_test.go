@@ -25,13 +25,13 @@ func TestRetention(t *testing.T) {
 		x.lived("old", kept+time.Hour)
 		x.lived("young", kept-time.Hour)
 		// A deprovision of an unknown runtime.
-		place, _ := x.tombs.Depart(t.Context(), "nobody")
+		place, _ := x.tombs.Depart(t.Context(), "unknown")
 		x.ledger.put(x.now.Add(-2*kept), events.Reply{
-			RequestID: "d-nobody", RuntimeID: "nobody", Status: events.StatusReleased, Decision: &events.Decision{Sequence: place.Sequence},
+			RequestID: "d-unknown", RuntimeID: "unknown", Status: events.StatusReleased, Decision: &events.Decision{Sequence: place.Sequence},
 		})
 		before := x.forgotten("young")
 		x.r.Once(t.Context())
-		for _, runtime := range []string{"old", "nobody"} {
+		for _, runtime := range []string{"old", "unknown"} {
 			if left := x.forgotten(runtime); len(left) > 0 {
 				t.Errorf("%s is still known: %v", runtime, left)
 			}
@@ -308,7 +308,7 @@ func TestRetentionDies(t *testing.T) {
 		}
 		x.tombs.down = nil
 		// The deprovision of an unknown runtime is decided.
-		if _, err := x.tombs.Depart(t.Context(), "nobody"); err != nil {
+		if _, err := x.tombs.Depart(t.Context(), "unknown"); err != nil {
 			t.Fatal(err)
 		}
 		x.ledger.backlog = storage.Backlog{First: 100, Last: 100, Oldest: x.now}
@@ -316,8 +316,8 @@ func TestRetentionDies(t *testing.T) {
 		if left := x.forgotten("old"); !slices.Equal(left, []string{"aws gone"}) {
 			t.Fatalf("left is %v", left)
 		}
-		if left := x.forgotten("nobody"); !slices.Equal(left, []string{"place"}) || x.passes[1].Kept[observe.KeptBacklog] != 2 {
-			t.Fatalf("of who was never there, left is %v, passes %v", left, x.passes)
+		if left := x.forgotten("unknown"); !slices.Equal(left, []string{"place"}) || x.passes[1].Kept[observe.KeptBacklog] != 2 {
+			t.Fatalf("of an unknown runtime, left is %v, passes %v", left, x.passes)
 		}
 		x.ledger.backlog = storage.Backlog{First: 101, Last: 100}
 		x.r.Gardener = shootsFake{{Name: "old"}}

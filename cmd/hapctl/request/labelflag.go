@@ -18,7 +18,7 @@ func (f *labelFlag) String() string { return strings.Join(f.GetSlice(), ",") }
 func (f *labelFlag) Set(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {
-		return fmt.Errorf("%q is no label; write KEY=VALUE", text)
+		return fmt.Errorf("%q: set a label as KEY=VALUE", text)
 	}
 	if _, twice := (*f)[key]; twice {
 		return fmt.Errorf("label %s is set twice", key)
