@@ -276,9 +276,12 @@ func (w *world) deleteMessage(ctx context.Context, stream string, i plans.Item) 
 	}
 	event, _ := events.Decode(m.Subject, m.Header, m.Data)
 	for _, q := range w.truth.requests {
-		_, final := w.truth.final[q.subject]
-		if !final && (stream == events.StreamEvents && q.raw.Subject == m.Subject && q.sequence <= m.Sequence || q.event.ID == event.ID && event.ID != "") {
+		purged := stream == events.StreamEvents && q.raw.Subject == m.Subject && q.sequence <= m.Sequence
+		switch _, final := w.truth.final[q.subject]; {
+		case !final && (purged || q.event.ID == event.ID && event.ID != ""):
 			w.lose(q)
+		case purged:
+			w.truth.unread = true
 		}
 	}
 	w.must(w.broker.Purge(ctx, stream, m.Subject, m.Sequence))

@@ -41,10 +41,14 @@ func (w *world) rest() {
 }
 
 // wanted triggers work that nothing else triggers, and reports whether there was any. A pass over the network
-// ranges finds blocks that a handler acquired for a runtime that left meanwhile, and could not return. A pool
+// ranges finds blocks that a handler acquired for a runtime that left meanwhile, and could not return. An audit takes
+// back what a rejected request holds (rule 11), if its event was deleted before a worker could do so. A pool
 // without bindings is rebuilt only when a request asks for it. And it deletes the Shoots of runtimes that
 // were deprovisioned since the faults ended.
 func (w *world) wanted() bool {
+	if w.truth.unread {
+		w.alive()[0].audit()
+	}
 	for _, p := range w.alive() {
 		if w.plan.Networks {
 			passes{p}.Wanted()
@@ -58,7 +62,7 @@ func (w *world) wanted() bool {
 	}
 	left := w.leftShoots()
 	w.deleteShoots(left...)
-	return w.plan.Networks || len(empty)+len(left) > 0
+	return w.plan.Networks || w.truth.unread || len(empty)+len(left) > 0
 }
 
 // comeToRest plays on until nothing has changed for calm moments and no event is unsettled, or until an invariant is

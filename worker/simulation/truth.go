@@ -36,6 +36,7 @@ type truth struct {
 	force     map[string]events.Reply     // by runtime: the reply with the highest sequence
 	given     map[string][]promises.Block // by runtime: the blocks of all its assignments; later ones may lack the blocks of removed rules
 	excused   map[string]bool             // runtimes with an excused request
+	unread    bool                        // an event was deleted by hand whose request had its answer: perhaps no worker has read that
 	changed   int                         // the moment at which something was last stored or labelled
 	installed int                         // the step of the last install of a rebuild
 	claims    map[string]string           // tenant, by binding and generation of a claim
