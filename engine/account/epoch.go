@@ -27,6 +27,10 @@ type EpochCheck func(Epochs) error
 // RangesPlace is the name of the network ranges in Epochs. No pool has a colon in its name.
 const RangesPlace = "net:"
 
+// ForgottenPlace is a name in the record of the epochs in force. It says that the record has forgotten pools (rule
+// 15).
+const ForgottenPlace = "forgotten:"
+
 // ErrNotInForce means that the record names another epoch than a place has on this Redis server: another
 // server is the master now, or was (rule 15). It wraps ErrNotBuilt.
 var ErrNotInForce = fmt.Errorf("another epoch is in force: %w", ErrNotBuilt)

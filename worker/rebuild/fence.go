@@ -105,23 +105,46 @@ func (t *unbuilt) together(epochs account.Epochs) {
 // next returns the record with the token as epoch of places. If a bucket is among them, the token is also the
 // epoch of every pool in the record that this worker does not know, perhaps because its cache lags. The new
 // directory may not have all runtimes of such a pool, so the pool must not stay in force: a worker that has a
-// request for the pool rebuilds it.
-func (t *unbuilt) next(places []string, token string) account.Epochs {
+// request for the pool rebuilds it. If the record names more such pools than most, it forgets them: publishers can name
+// any region, and the record has to fit into a message.
+func (t *unbuilt) next(places []string, token string, most int) account.Epochs {
 	next := maps.Clone(t.record.Epochs)
 	if next == nil {
 		next = account.Epochs{}
 	}
-	if slices.ContainsFunc(places, account.IsBucket) {
-		for place := range next {
-			if place != account.RangesPlace && !slices.Contains(t.judged, place) {
-				next[place] = token
-			}
+	switch unknown := t.unknownPools(); {
+	case len(unknown) > most:
+		for _, pool := range unknown {
+			delete(next, pool)
+		}
+		next[account.ForgottenPlace] = token
+	case slices.ContainsFunc(places, account.IsBucket):
+		for _, pool := range unknown {
+			next[pool] = token
 		}
 	}
 	for _, place := range places {
 		next[place] = token
 	}
 	return next
+}
+
+// unknownPools returns the pools in the record that this worker does not know; none if only the network ranges were
+// judged.
+func (t *unbuilt) unknownPools() (unknown []string) {
+	judged := map[string]bool{account.RangesPlace: true, account.ForgottenPlace: true}
+	for _, place := range t.judged {
+		judged[place] = true
+	}
+	if slices.Contains(t.judged, account.RangesPlace) {
+		return nil
+	}
+	for place := range t.record.Epochs {
+		if !judged[place] {
+			unknown = append(unknown, place)
+		}
+	}
+	return unknown
 }
 
 // token returns a new unique token, which becomes the epoch.
@@ -182,7 +205,7 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 	if len(places) < len(t.places) && slices.ContainsFunc(places, named) {
 		return fmt.Errorf("%w: it has %d of %d places", ErrElsewhere, len(t.places)-len(places), len(t.places))
 	}
-	sequence, err := r.Record.SetEpochs(ctx, t.next(places, token), t.record.Sequence)
+	sequence, err := r.Record.SetEpochs(ctx, t.next(places, token, r.MostUnknown), t.record.Sequence)
 	if errors.Is(err, storage.ErrWrongLastSequence) {
 		return fmt.Errorf("%w: %w", ErrElsewhere, err)
 	}
@@ -201,7 +224,7 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 		sequence = now.Sequence
 	}
 	r.doubts.sequence = sequence // this worker itself has changed the record: that is no reason for a new pause
-	if !slices.ContainsFunc(places, named) {
+	if !slices.ContainsFunc(places, named) && t.record.Epochs[account.ForgottenPlace] == "" {
 		return nil // no earlier epoch was in force, so an old leader cannot show one
 	}
 	return r.outlast(ctx)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -72,6 +73,78 @@ func TestUnknownPools(t *testing.T) {
 			t.Errorf("what was lost is not rebuilt: %v, %v", epochs, err)
 		}
 	})
+}
+
+// TestForgottenPools: however many pools requests invent, the record names few of them. One that it has forgotten is
+// not in force until a request asks for it again, and is rebuilt like one that it names: after outlastTime.
+func TestForgottenPools(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		newRebuilder, record := fenced(t)
+		record.replicas = 3
+		redis := servers{memory.NewCounters()}
+		r := newRebuilder(redis)
+		r.MostUnknown = 3
+		if err := r.Ensure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		epochs := func() account.Epochs {
+			found, err := record.Epochs(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return found.Epochs
+		}
+		before := epochs()
+		began := time.Now()
+		for n := range 10 {
+			r.Wanted(fmt.Sprintf("aws_region-%d", n))
+			if err := r.Ensure(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if invented := len(epochs()) - len(before); invented > 1+3+1 { // the new one, those kept, and account.ForgottenPlace
+				t.Fatalf("the record names %d invented pools", invented)
+			}
+		}
+		if bucket := account.BucketName(0); epochs()[bucket] != before[bucket] {
+			t.Error("the directory was rebuilt")
+		}
+		if took := time.Since(began); took < outlastTime {
+			t.Errorf("built after %s: a pool that the record does not name may be one that it has forgotten", took)
+		}
+		const first = "aws_region-0"
+		inForce := func() bool {
+			has, err := redis.Epochs(t.Context(), first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return has[first] != "" && has[first] == epochs()[first]
+		}
+		if inForce() {
+			t.Error("a forgotten pool is in force")
+		}
+		r.Wanted(first)
+		if err := r.Ensure(t.Context()); err != nil || !inForce() {
+			t.Errorf("a forgotten pool that is asked for again: %v, in force: %t", err, inForce())
+		}
+	})
+}
+
+// TestMostAsked: a rebuild has a limited number of pools that only requests ask for.
+func TestMostAsked(t *testing.T) {
+	t.Parallel()
+	newRebuilder, record := fenced(t)
+	r := newRebuilder(servers{memory.NewCounters()})
+	for n := range 2 * mostAsked {
+		r.Wanted(fmt.Sprintf("aws_region-%d", n))
+	}
+	if err := r.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found, err := record.Epochs(t.Context())
+	if err != nil || found.Epochs["aws_region-0"] == "" || len(found.Epochs) > mostAsked+account.Buckets+10 {
+		t.Errorf("%d places, %v", len(found.Epochs), err)
+	}
 }
 
 // TestPaceOfAClockThatWasPutBack: after the clock was set back, rebuilds are not delayed.

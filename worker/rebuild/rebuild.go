@@ -91,6 +91,8 @@ type Rebuilder struct {
 	Belongs func(context.Context) error
 	// Lease is how long a token is valid without renewal. Defaults to 10 s.
 	Lease time.Duration
+	// MostUnknown is how many pools the record of epochs may name that this worker does not know. Defaults to 1,000.
+	MostUnknown int
 
 	once   sync.Once
 	signal chan struct{}
@@ -112,6 +114,9 @@ func (r *Rebuilder) init() {
 		if r.Lease == 0 {
 			r.Lease = 10 * time.Second
 		}
+		if r.MostUnknown == 0 {
+			r.MostUnknown = 1000
+		}
 		if r.Now == nil {
 			r.Now = time.Now
 		}
@@ -122,12 +127,14 @@ func (r *Rebuilder) init() {
 }
 
 // Wanted requests a rebuild of everything that is not built, including pool; "" names none in particular. It
-// does not block.
+// does not block. While mostAsked pools are to be rebuilt, it leaves pool out: a request that waits for it asks again.
 func (r *Rebuilder) Wanted(pool string) {
 	r.init()
 	if pool != "" {
 		r.mu.Lock()
-		r.asked[pool] = true
+		if len(r.asked) < mostAsked {
+			r.asked[pool] = true
+		}
 		r.mu.Unlock()
 	}
 	select {

@@ -150,6 +150,9 @@ func (w *world) start(number int) *process {
 		Builder: store{p}, Inventory: p.garden, Ledger: w.sealed(ledger), Waiting: room.Addresses, Subjects: w.subjects, Now: p.now,
 		Record: &record{Ledger: ledger}, Reconnect: p.reconnect,
 	}
+	if w.plan.Seed%2 == 1 {
+		p.rebuilder.MostUnknown = 1
+	}
 	options := worker.Options{
 		Consumer: consumer{source, p}, Reopen: p.reopen, Subjects: w.subjects, Ledger: ledger, Dead: dead.NewLettersOn(server{p}, w.subjects),
 		Room: room, Copies: ledger, Counters: store{p}, Gardener: p.garden, Rebuild: asker{p}, Rules: p.live, Tracer: tracer{p: p},
