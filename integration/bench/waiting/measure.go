@@ -49,9 +49,12 @@ func (b *bench) measure(ctx context.Context, size int) (f figures, err error) {
 	return f, err
 }
 
+// settled is how long the work of entering goes on: each worker reads the new requests, and offers their pools.
+const settled = 75 * time.Second
+
 // idling measures the load of the workers while nothing happens.
 func (b *bench) idling(ctx context.Context, f *figures) error {
-	if err := wait(ctx, 5*time.Second); err != nil { // let earlier work settle
+	if err := wait(ctx, settled); err != nil {
 		return err
 	}
 	before, asked, err := b.used(ctx)
