@@ -91,7 +91,8 @@ type Rebuilder struct {
 	Belongs func(context.Context) error
 	// Lease is how long a token is valid without renewal. Defaults to 10 s.
 	Lease time.Duration
-	// MostUnknown is how many pools the record of epochs may name that this worker does not know. Defaults to 1,000.
+	// MostUnknown is how many pools that this worker does not know may stay in the record of epochs. If there are
+	// more, a rebuild of pools removes all of them. Defaults to 1,000; a negative number means that none may stay.
 	MostUnknown int
 
 	once   sync.Once

@@ -151,7 +151,7 @@ func (w *world) start(number int) *process {
 		Record: &record{Ledger: ledger}, Reconnect: p.reconnect,
 	}
 	if w.plan.Seed%2 == 1 {
-		p.rebuilder.MostUnknown = 1
+		p.rebuilder.MostUnknown = -1
 	}
 	options := worker.Options{
 		Consumer: consumer{source, p}, Reopen: p.reopen, Subjects: w.subjects, Ledger: ledger, Dead: dead.NewLettersOn(server{p}, w.subjects),
