@@ -15,7 +15,7 @@ const (
 	StreamWaiting = "HAP_WAITING"
 	StreamDead    = "HAP_DEAD"
 
-	// StreamComparisons exists only for a shadow: it compares KEB's choices with the shadow's.
+	// StreamComparisons exists only for a shadow. It has the comparisons of KEB's choices with the shadow's.
 	StreamComparisons = "HAP_SHADOW_COMPARISONS"
 
 	ConsumerWorker = "hap-worker" // durable, on StreamEvents and on the shadow's copy of it

@@ -54,8 +54,8 @@ func holder(same []*account) *account {
 	})
 }
 
-// sameAs returns the SameSecretAs of a: the holder's name, "" if a is the holder or there is none.
-// same are the bindings with a's Secret.
+// sameAs returns the SameSecretAs of a: the holder's name, "" if a is the holder or there is no holder (all bindings
+// are shared). same are the bindings with a's Secret.
 func sameAs(a *account, same []*account) string {
 	if h := holder(same); h != nil && h.Name != a.Name {
 		return h.Name

@@ -118,9 +118,9 @@ type dialer struct {
 	conn net.Conn // of the last dial, nil for none
 }
 
-// Dial dials like net.Dialer and gathers the connection's writes. It also reads the public key from the seed
-// again: the library reads the seed at every connection, but derives the public key only once. Dial runs
-// under the lock of the nats.Conn, before the key is sent.
+// Dial dials like net.Dialer and gathers the connection's writes. Once nats.Connect has returned, it first derives the
+// public key from the seed file again: the library reads that file at every connection, but derives the public key only
+// once. Dial runs under the lock of the nats.Conn, before the key is sent.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	if nc := d.of.Load(); nc != nil && d.seed != "" {
 		if key, err := nats.NkeyOptionFromSeed(d.seed); err == nil { // after an error the key stays: the file may be half written

@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// observeRanges provides the gauges of the network ranges until ctx ends. It also requests a rebuild if the
-// ranges are not built: if an operator discarded them, perhaps no request notices that.
+// observeRanges provides the gauges of the network ranges until ctx ends. It also requests a rebuild if the ranges are
+// not built: after an operator has discarded them, there may be no request that would notice it.
 func (d *daemon) observeRanges(ctx context.Context) {
 	loop.Run(ctx, loop.Options{Every: countsEvery, Start: loop.AtOnce}, func(ctx context.Context) error {
 		rooms, err := d.parts.ranges.Room(ctx)

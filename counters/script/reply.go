@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Reply is the result of a script, read front to back: its values, or the fields of one text (Joined).
+// Reply reads the result of a script from front to back: a list of values, or one text that joins them (Joined).
 type Reply struct {
 	Elsewhere bool // the directory does not have the runtime in the pool that was asked
 

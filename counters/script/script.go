@@ -89,8 +89,7 @@ type places struct {
 	keys    []string
 }
 
-// add numbers a new place and appends the number of its keys to args. It ignores a place that has a
-// number.
+// add numbers a place that has no number yet, and appends the count of its keys to args. It ignores any other place.
 func (p *places) add(args []any, keys []string) []any {
 	if p.numbers[keys[0]] > 0 {
 		return args

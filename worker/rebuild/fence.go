@@ -113,7 +113,7 @@ func (t *unbuilt) next(places []string, token string, most int) account.Epochs {
 		next = account.Epochs{}
 	}
 	switch unknown := t.unknownPools(); {
-	case len(unknown) > most:
+	case len(unknown) > max(most, 0):
 		for _, pool := range unknown {
 			delete(next, pool)
 		}
@@ -189,7 +189,7 @@ func (r *Rebuilder) doubt(ctx context.Context, sequence uint64) error {
 	if r.Reconnect != nil {
 		r.Reconnect()
 	}
-	return fmt.Errorf("%w: looking for its master, and taking over in %s where it is this server", account.ErrNotInForce, r.doubts.pause)
+	return fmt.Errorf("%w: looking for the Redis server that has it; if none is found, this worker rebuilds on the present one in %s", account.ErrNotInForce, r.doubts.pause)
 }
 
 // enforce writes the record with the token for places. It returns when decisions under earlier epochs can no
@@ -230,8 +230,8 @@ func (r *Rebuilder) enforce(ctx context.Context, t unbuilt, places []string, tok
 	return r.outlast(ctx)
 }
 
-// outlast waits until no deposed leader of NATS can answer with an older record or an older state of a
-// stream. With one replica it does not wait.
+// outlast waits for outlastTime: after that, no deposed leader of NATS answers with an older record or an older state
+// of a stream. With one replica it does not wait.
 func (r *Rebuilder) outlast(ctx context.Context) error {
 	replicas, err := r.Record.Replicas(ctx)
 	if err != nil || replicas < 2 {

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// RangeBuilder is the store of the network ranges that a rebuild builds: package blocks.
+// RangeBuilder stores the network ranges that a rebuild builds. Package blocks implements it.
 type RangeBuilder interface {
 	// Epoch returns the epoch of the ranges, in force or not; "" if they are not built.
 	Epoch(ctx context.Context) (string, error)

@@ -48,8 +48,8 @@ func (s *Shell) ReadRules(path string) (rule.File, error) {
 	return rule.ReadFile(content)
 }
 
-// LabelKeys returns the label keys that a file of rules names, or else the keys of --config. It returns the
-// zero value, which means the standard keys, if there is no configuration or it is invalid.
+// LabelKeys returns the label keys that a file of rules names. If it names none, it returns those of --config.
+// Without --config, or if its file is invalid, it returns the zero value, which means the standard keys.
 func (s *Shell) LabelKeys(file rule.File) rule.Labels {
 	if file.Labels != (rule.Labels{}) || s.Connections.File() == "" {
 		return file.Labels

@@ -48,7 +48,8 @@ func convertPolicy(content []byte) (policyConvertView, error) {
 	return policyConvertView{Document: text.String(), Rules: len(checked.Rules)}, nil
 }
 
-// olderRules returns the rules in a chart's values or in a policy, or else n itself.
+// olderRules goes from n through the keys engine, clusterPolicyRules and rules, skipping those that are missing. It
+// returns the node that it reaches: the rules in a chart's values or in a policy, or n itself.
 func olderRules(n *yaml.Node) *yaml.Node {
 	for _, key := range []string{"engine", "clusterPolicyRules", "rules"} {
 		if found := member(n, key); found != nil {
