@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -83,37 +84,39 @@ func (v *candidates) offer(suggested []engine.Binding) {
 	}
 }
 
-// suggestions returns the candidates from which a script may choose: clean bindings of the pool that are not
-// held back or left out, and are unclaimed or the tenant's own, or any tenant's if the pool is shared. It omits
-// internal bindings, except the tenant's own if job.internal is true. A claim of a binding of another pool
+// suggestions returns the candidates from which a script may choose: clean bindings of the pool that are unclaimed or
+// the tenant's own, or any tenant's if the pool is shared. barred are those of them that it must not choose, though it
+// may have chosen one before: they are held back or left out, or internal, except the tenant's own if job.internal is
+// true. The script needs their labels for the generation of such a claim (rule 3). A claim of a binding of another pool
 // would be revoked.
-func (v *candidates) suggestions(job claimRequest) []account.Seen {
-	out := make([]account.Seen, 0, len(v.order))
+func (v *candidates) suggestions(job claimRequest) (seen []account.Seen, barred []string) {
+	seen = make([]account.Seen, 0, len(v.order))
 	for _, name := range v.order {
 		b := v.seen[name].binding
 		mine := b.Tenant == job.tenant && !job.pool.Shared
-		if v.left[name] || b.Pool() != job.pool || b.Dirty || b.HeldBack() || (b.Internal && !(mine && job.internal)) {
+		if b.Pool() != job.pool || b.Dirty || b.Tenant != "" && !mine && !job.pool.Shared {
 			continue
 		}
-		if b.Tenant == "" || mine || job.pool.Shared {
-			out = append(out, account.Seen{Binding: name, Generation: b.Generation, Mine: mine})
+		seen = append(seen, account.Seen{Binding: name, Generation: b.Generation, Mine: mine})
+		if v.left[name] || b.HeldBack() || b.Internal && !(mine && job.internal) {
+			barred = append(barred, name)
 		}
 	}
-	return out
+	return seen, barred
 }
 
 // claimAttempt is the state of one search for a binding.
 type claimAttempt struct {
 	claimRequest
 	seen    *candidates
+	barred  []string         // the tenant's bindings that the cache shows as barred
 	request account.Request  // its Epoch was known before the directory was read
 	decided account.Decision // decision of locateFor that assign has not used yet; no outcome if there is none
 }
 
 func (h *Handler) beginClaim(job claimRequest) *claimAttempt {
-	s := &claimAttempt{claimRequest: job, seen: &candidates{}, request: account.Request{
+	s := &claimAttempt{claimRequest: job, seen: &candidates{}, barred: h.gardener.Barred(job.pool, job.tenant, job.internal), request: account.Request{
 		Runtime: job.runtime, Request: job.request, Tenant: job.tenant, Shared: job.pool.Shared, Terms: job.terms, InTurn: job.inTurn, Now: job.now,
-		Barred: h.gardener.Barred(job.pool, job.tenant, job.internal),
 	}}
 	if job.pool.Shared {
 		s.seen.offer(h.gardener.Shared(job.pool))
@@ -197,7 +200,8 @@ func (h *Handler) askForBinding(
 	ctx context.Context, job *claimAttempt, ask func(context.Context, string, account.Request) (account.Decision, error),
 ) (account.Decision, error) {
 	pool := job.pool.Name()
-	job.request.Seen = job.seen.suggestions(job.claimRequest)
+	seen, barred := job.seen.suggestions(job.claimRequest)
+	job.request.Seen, job.request.Barred = seen, slices.Concat(job.barred, barred)
 	ctx, end := h.span(ctx, "assign", attribute.String("hap.pool", pool), attribute.Int("hap.suggestions", len(job.request.Seen)))
 	defer end()
 	decision, err := ask(ctx, pool, job.request)

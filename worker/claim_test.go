@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// TestSuggestions: which of the bindings that a search has read it offers to the script.
+// TestSuggestions: which of the bindings that a search has read it offers to the script, and which of these it bars.
 func TestSuggestions(t *testing.T) {
 	t.Parallel()
 	aws, shared := engine.Pool{HyperscalerType: "aws"}, engine.Pool{HyperscalerType: "aws", Shared: true}
@@ -22,26 +22,27 @@ func TestSuggestions(t *testing.T) {
 		binding engine.Binding
 		offered bool
 		mine    bool
+		barred  bool
 	}{
-		{"unclaimed", dedicated, engine.Binding{HyperscalerType: "aws"}, true, false},
-		{"the tenant's", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga"}, true, true},
-		{"another tenant's", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "gb"}, false, false},
-		{"dirty", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Dirty: true}, false, false},
-		{"cordoned", dedicated, engine.Binding{HyperscalerType: "aws", Cordoned: true}, false, false},
-		{"being deleted", dedicated, engine.Binding{HyperscalerType: "aws", Deleting: true}, false, false},
-		{"the tenant's, cordoned", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Cordoned: true}, false, false},
-		{"internal", dedicated, engine.Binding{HyperscalerType: "aws", Internal: true}, false, false},
-		{"internal, of the tenant's name", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Internal: true}, false, false},
-		{"internal, of an internal tenant's name", insider, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Internal: true}, true, true},
-		{"internal and unclaimed, for an internal tenant", insider, engine.Binding{HyperscalerType: "aws", Internal: true}, false, false},
-		{"moved to another type", dedicated, engine.Binding{HyperscalerType: "gcp"}, false, false},
-		{"moved to another type, still the tenant's", dedicated, engine.Binding{HyperscalerType: "gcp", Tenant: "ga"}, false, false},
-		{"moved to the EU", dedicated, engine.Binding{HyperscalerType: "aws", EUAccess: true}, false, false},
-		{"shared by now", dedicated, engine.Binding{HyperscalerType: "aws", Shared: true}, false, false},
-		{"shared", common, engine.Binding{HyperscalerType: "aws", Shared: true}, true, false},
-		{"shared, with a tenant's name", common, engine.Binding{HyperscalerType: "aws", Shared: true, Tenant: "gb"}, true, false},
-		{"shared, internal", common, engine.Binding{HyperscalerType: "aws", Shared: true, Internal: true}, false, false},
-		{"shared no more", common, engine.Binding{HyperscalerType: "aws"}, false, false},
+		{"unclaimed", dedicated, engine.Binding{HyperscalerType: "aws"}, true, false, false},
+		{"the tenant's", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga"}, true, true, false},
+		{"another tenant's", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "gb"}, false, false, false},
+		{"dirty", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Dirty: true}, false, false, false},
+		{"cordoned", dedicated, engine.Binding{HyperscalerType: "aws", Cordoned: true}, true, false, true},
+		{"being deleted", dedicated, engine.Binding{HyperscalerType: "aws", Deleting: true}, true, false, true},
+		{"the tenant's, cordoned", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Cordoned: true}, true, true, true},
+		{"internal", dedicated, engine.Binding{HyperscalerType: "aws", Internal: true}, true, false, true},
+		{"internal, of the tenant's name", dedicated, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Internal: true}, true, true, true},
+		{"internal, of an internal tenant's name", insider, engine.Binding{HyperscalerType: "aws", Tenant: "ga", Internal: true}, true, true, false},
+		{"internal and unclaimed, for an internal tenant", insider, engine.Binding{HyperscalerType: "aws", Internal: true}, true, false, true},
+		{"moved to another type", dedicated, engine.Binding{HyperscalerType: "gcp"}, false, false, false},
+		{"moved to another type, still the tenant's", dedicated, engine.Binding{HyperscalerType: "gcp", Tenant: "ga"}, false, false, false},
+		{"moved to the EU", dedicated, engine.Binding{HyperscalerType: "aws", EUAccess: true}, false, false, false},
+		{"shared by now", dedicated, engine.Binding{HyperscalerType: "aws", Shared: true}, false, false, false},
+		{"shared", common, engine.Binding{HyperscalerType: "aws", Shared: true}, true, false, false},
+		{"shared, with a tenant's name", common, engine.Binding{HyperscalerType: "aws", Shared: true, Tenant: "gb"}, true, false, false},
+		{"shared, internal", common, engine.Binding{HyperscalerType: "aws", Shared: true, Internal: true}, true, false, true},
+		{"shared no more", common, engine.Binding{HyperscalerType: "aws"}, false, false, false},
 	} {
 		v := &candidates{}
 		c.binding.Name, c.binding.Generation = "a", 7
@@ -50,8 +51,8 @@ func TestSuggestions(t *testing.T) {
 		if c.offered {
 			want = []account.Seen{{Binding: "a", Generation: 7, Mine: c.mine}}
 		}
-		if got := v.suggestions(c.job); !slices.Equal(got, want) {
-			t.Errorf("%s: %+v, want %+v", c.name, got, want)
+		if got, barred := v.suggestions(c.job); !slices.Equal(got, want) || len(barred) > 0 != c.barred {
+			t.Errorf("%s: %+v, barred %v, want %+v", c.name, got, barred, want)
 		}
 	}
 }
@@ -64,7 +65,7 @@ func TestOfferKeepsWhatWasRead(t *testing.T) {
 	v.put(engine.Binding{Name: "b", Generation: 9}, true)
 	v.offer([]engine.Binding{{Name: "a", Generation: 1}, {Name: "b", Generation: 1}, {Name: "c"}})
 	want := []account.Seen{{Binding: "b", Generation: 9}, {Binding: "a", Generation: 1}, {Binding: "c"}}
-	if got := v.suggestions(dedicatedOf("ga")); !slices.Equal(got, want) {
+	if got, _ := v.suggestions(dedicatedOf("ga")); !slices.Equal(got, want) {
 		t.Errorf("offered are %+v, want %+v", got, want)
 	}
 }
@@ -116,6 +117,22 @@ func TestAssignPassesOver(t *testing.T) {
 	}
 }
 
+// An account may be cordoned between a claim, which was made by an old label, and its own label: the claim then takes a
+// generation above that of the claim which has ended meanwhile (rule 3).
+func TestClaimOfAnAccountThatIsCordonedMeanwhile(t *testing.T) {
+	t.Parallel()
+	gardener := newGardenerFake(engine.Binding{Name: "a", HyperscalerType: "aws"})
+	gardener.change("a", func(b *engine.Binding) { b.Generation, b.Cordoned = 2, true })
+	counters := newCountersFake("aws")
+	w := New(Options{Counters: counters, Gardener: gardener})
+	job := dedicatedOf("ga")
+	job.pool = engine.Pool{HyperscalerType: "aws"}
+	d, err := w.assign(t.Context(), w.beginClaim(job))
+	if err != nil || d.Generation != 3 || gardener.live["a"].Generation != 3 || counters.Pool("aws").Binding("a").Generation != 3 {
+		t.Errorf("%+v, %v; the label is %+v", d, err, gardener.live["a"])
+	}
+}
+
 // A binding that the API refuses to label is not offered again. A search ends after a bounded number of
 // refusals.
 func TestPassOver(t *testing.T) {
@@ -128,8 +145,8 @@ func TestPassOver(t *testing.T) {
 	if !v.passOver("a") {
 		t.Error("the search ends with the first that is refused")
 	}
-	if got := v.suggestions(job); len(got) != 1 || got[0].Binding != "b" {
-		t.Errorf("offered after a refusal of a: %+v", got)
+	if got, barred := v.suggestions(job); len(got) != 2 || !slices.Equal(barred, []string{"a"}) {
+		t.Errorf("offered after a refusal of a: %+v, barred %v", got, barred)
 	}
 	for i := range 2 * refusals { // accounts in shared use are no refusals
 		v.leaveOut(fmt.Sprint("shared-", i))

@@ -59,4 +59,5 @@ var CuredNarrow = []Failure{
 	{Name: "a deprovision was deleted after its account had been marked dirty and cleaned by hand, and a rebuild counted its runtime again", Seed: 2030764293, Kinds: plans.Faults},
 	{Name: "an account that was cleaned by hand under a cluster was claimed, and its claim given up", Seed: 3204932033, Kinds: plans.Faults},
 	{Name: "an event was deleted after its request had been rejected under another tenant's event, and before its worker had read that", Seed: 2261138834, Kinds: plans.Faults},
+	{Name: "an account was cordoned between its claim and the label of it, which took a lower number than the claim before", Seed: 2031163283, Kinds: plans.Faults},
 }
