@@ -83,11 +83,11 @@ func (m *model) asks(s *state, w int, v views, than *result) result {
 	if m.directory && !m.off[ruleRebuilt] {
 		c.epoch = k.made
 	}
-	if m.off[ruleBarred] {
-		c.barred = 0
-	}
 	for b := range uint8(m.bindings) {
 		m.offer(&c, *k, v.labels[b], b)
+	}
+	if m.off[ruleBarred] {
+		c.barred = 0
 	}
 	r := m.redis.run(&n.pools[k.pool], c)
 	if than != nil && (r == *than && (v.aged == 0 || r.binding == 0 || !has(v.aged, r.binding-1))) {
@@ -131,13 +131,18 @@ func (m *model) mayGain(s *state, w int, r result) string {
 	return ""
 }
 
+// offer adds a label to those that the script gets. The script must not choose a binding that is cordoned or internal,
+// but may have chosen it before.
 func (m *model) offer(c *call, k worker, l label, b uint8) {
-	if !l.isIn(k.pool) || l.dirty || l.cordoned || m.internalBinding(b) {
+	if !l.isIn(k.pool) || l.dirty || !m.shared && l.tenant != 0 && l.tenant != k.tenant {
 		return
+	}
+	if l.cordoned || m.internalBinding(b) {
+		c.barred |= bit(b)
 	}
 	if m.shared {
 		c.offered |= bit(b)
-	} else if l.tenant == 0 || l.tenant == k.tenant {
+	} else {
 		c.offered |= bit(b)
 		c.generations[b] = l.generation
 		if l.tenant != 0 {
