@@ -29,6 +29,9 @@ func (d *daemon) watchConfig(ctx context.Context) {
 		d.reconcile.Store(&next.Worker.Reconcile)
 		d.tel.Metrics.Reload(ctx, nil)
 		d.log.Info("applied the changed configuration", "rules", decisions.Rules().Len())
+		for _, warning := range next.Warnings() {
+			d.log.Warn(warning)
+		}
 		d.warnUnserved()
 	}, func(err error) { d.reloadFailed(ctx, err) })
 	if err != nil {

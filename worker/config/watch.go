@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -94,6 +95,11 @@ func (c *Config) keep(inUse *Config) []string {
 		}
 		keys = append(keys, leaf.path)
 		leaf.value.Set(running[i].value)
+	}
+	if c.Given("network") != inUse.Given("network") { // the section alone switches network ranges on, even if it is empty
+		keys = append(keys, "network")
+		c.present = maps.Clone(c.present)
+		c.present["network"] = inUse.Given("network")
 	}
 	return keys
 }

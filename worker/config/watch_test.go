@@ -185,6 +185,21 @@ func TestWatchSaysWhatNeedsARestart(t *testing.T) {
 	}
 }
 
+// TestWatchOfTheNetworkSection: the section switches network ranges on even if it is empty, which needs a restart.
+func TestWatchOfTheNetworkSection(t *testing.T) {
+	t.Parallel()
+	f := follow(t, file(t, waiting("1m")), nil, nil)
+	write(t, f.path, waiting("1m")+"network: {}\n")
+	var needs *NeedsRestart
+	if err := f.failure(t); !errors.As(err, &needs) || !slices.Equal(needs.Keys, []string{"network"}) {
+		t.Errorf("failed with %v", err)
+	}
+	write(t, f.path, waiting("2m"))
+	if c := f.next(t); c.Given("network") {
+		t.Error("the section is there")
+	}
+}
+
 // TestWatchRefusesWhatIsValidOnlyAfterARestart: the new waiting time is longer than the retention that stays
 // in use.
 func TestWatchRefusesWhatIsValidOnlyAfterARestart(t *testing.T) {

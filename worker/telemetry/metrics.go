@@ -121,8 +121,10 @@ func (m *Metrics) begin() {
 	for _, result := range observe.ClaimResults() {
 		m.claims.add(ctx, result, 0)
 	}
-	m.dead.add(ctx, [2]string{events.UnknownType, string(engine.CodeInvalidEvent)}, 0)
-	m.lost.add(ctx, [2]string{events.UnknownType, string(engine.CodeInvalidEvent)}, 0)
+	m.beginDead(ctx, events.UnknownType, engine.CodeInvalidEvent)
+	for _, t := range events.Types() { // an event of any type whose answer cannot be stored
+		m.beginDead(ctx, string(t.Type), engine.CodeInternal)
+	}
 	for _, info := range engine.Codes() {
 		for _, kind := range info.Answers {
 			m.beginCode(ctx, kind, info)
@@ -140,11 +142,16 @@ func (m *Metrics) begin() {
 	m.fence.begin(ctx)
 }
 
+// beginDead creates the series of dead letters with a type of event and an error code.
+func (m *Metrics) beginDead(ctx context.Context, kind string, code engine.Code) {
+	m.dead.add(ctx, [2]string{kind, string(code)}, 0)
+	m.lost.add(ctx, [2]string{kind, string(code)}, 0)
+}
+
 // beginCode creates the series of an error code for one type of event that can be rejected with it.
 func (m *Metrics) beginCode(ctx context.Context, kind string, info engine.CodeInfo) {
 	if info.Fate == engine.FateDeadLettered {
-		m.dead.add(ctx, [2]string{kind, string(info.Code)}, 0)
-		m.lost.add(ctx, [2]string{kind, string(info.Code)}, 0)
+		m.beginDead(ctx, kind, info.Code)
 	}
 	if info.AfterWaiting && !m.tenants { // a tenant is unknown before its first event
 		m.events.add(ctx, settled{Type: kind, Outcome: observe.Ack, Code: info.Code}, 0)

@@ -255,6 +255,11 @@ func forecast(ctx context.Context, f planFlags, state *simulate.State, past *his
 			return forecastView{}, cli.Usagef("no pool %s has dedicated accounts; the pools that have are %s", name, strings.Join(names, ", "))
 		}
 	}
+	for name := range by.more {
+		if pools[name] == nil {
+			return forecastView{}, cli.Usagef("--what-if accounts.%s: no pool %s has dedicated accounts; the pools that have are %s", name, name, strings.Join(names, ", "))
+		}
+	}
 	v := newForecastView(f, past)
 	for _, name := range names {
 		if len(wanted) > 0 && !slices.Contains(wanted, name) {

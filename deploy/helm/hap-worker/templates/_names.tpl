@@ -254,7 +254,7 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- if kindIs "string" $urls -}}{{- $urls = splitList "," $urls -}}{{- end -}}
 {{- $ports := list -}}
 {{- range $urls -}}
-{{- $ports = append $ports (regexFind ":[0-9]+(/.*)?$" . | regexFind "[0-9]+" | include "hap.portOf" | default $.default | int) -}}
+{{- $ports = append $ports (regexFind ":[0-9]+([/?].*)?$" . | regexFind "[0-9]+" | include "hap.portOf" | default $.default | int) -}}
 {{- end -}}
 {{- range uniq $ports }}
 - {port: {{ . }}, protocol: TCP}
