@@ -42,8 +42,8 @@ type views struct {
 }
 
 // ask runs assign (rule 3). A label that the worker has read itself is used as read; the others come from the
-// cache, which may be stale. The worker itself asks with an empty list first and the suggestions after it;
-// the outcome is the same.
+// cache, which may be stale. The worker itself asks with an empty list first and the suggestions after it.
+// The model takes both for one step, though the first list does not say which unlabelled bindings are barred.
 func (m *model) ask(s *state, w int) {
 	k := s.workers[w]
 	now := views{labels: s.labels}

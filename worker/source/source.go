@@ -100,8 +100,8 @@ func (s *Source) Next(ctx context.Context) (Message, bool) {
 		case err == nil:
 			_ = msg.Nak() // for immediate redelivery to another worker
 		case !ended(err):
-			// The iterator goes on by itself after a missed heartbeat or a refused request. But no server refuses
-			// a request with a reason if the consumer was deleted before the request arrived.
+			// The iterator goes on by itself after a missed heartbeat or a refused request. But if the consumer was
+			// deleted before the request arrived, the server does not say so: Watch looks at once.
 			select {
 			case s.doubt <- struct{}{}:
 			default:
