@@ -38,6 +38,7 @@ type attempt struct {
 	}
 	blocks struct { // network blocks of the request
 		held    ranges.Held              // those that this attempt relies on
+		names   []string                 // earlier names of this attempt, whose blocks are not known to have been returned
 		left    []string                 // attempts, perhaps this one too, whose blocks outlive has to return
 		lasting func(relier string) bool // serving.Turn.Lasting; nil unless the request is served from the waiting room
 	}
@@ -75,6 +76,12 @@ func (a *attempt) relier() string {
 	return network.Attempt(a.id(), strconv.FormatUint(a.stored.expect, 36))
 }
 
+// rename makes relier return other names than before: if Redis executes a return only after its caller has given
+// up, it then frees no block that the attempt has taken meanwhile.
+func (a *attempt) rename() {
+	a.blocks.names, a.name = append(a.blocks.names, a.id()), ""
+}
+
 // The mark methods record what has happened to an attempt.
 func (a *attempt) markUnsure()                   { a.stored.possible = true } // a reply may be stored
 func (a *attempt) markSent(sent bool)            { a.stored.sent = sent }
@@ -85,6 +92,7 @@ func (a *attempt) markElsewhere(moves time.Time) { a.waits.moves = moves }
 func (a *attempt) markPlaced(pool string)        { a.pool = pool }
 func (a *attempt) markHeld(held ranges.Held)     { a.blocks.held = held }
 func (a *attempt) markLeft(reliers ...string)    { a.blocks.left = reliers }
+func (a *attempt) markReturned(n int)            { a.blocks.names = a.blocks.names[n:] } // of the oldest n names
 
 // markStored notes the last message of the reply's subject.
 func (a *attempt) markStored(last events.Stored, found bool) {

@@ -64,6 +64,46 @@ func TestBlocksOfAnAnswerThatMayBeStored(t *testing.T) {
 	}
 }
 
+// A return that failed may still be executed after the attempt has taken blocks again (I9).
+func TestReturnThatIsExecutedLate(t *testing.T) {
+	t.Parallel()
+	w, space := allotting(netip.MustParsePrefix("10.0.0.0/28"))
+	event := events.Event{Type: events.TypeProvision, ID: "request", RuntimeID: "rt", Provision: &events.Provision{RuntimeID: "rt"}}
+	late := &lateReturns{inSpace: inSpace{space}, fails: true}
+	w.ranges.Blocks = late
+	a := w.begin(delivery{event: event})
+	for range 2 {
+		if held, err := w.ranges.Acquire(t.Context(), event, a.relier()); len(held.Applied) != 1 || err != nil {
+			t.Fatal(held, err)
+		}
+		if late.name == "" && w.giveBack(t.Context(), a) == nil {
+			t.Fatal("the return has not failed")
+		}
+	}
+	space.Return("rt", late.name)
+	if len(space.Applied("rt")) != 1 {
+		t.Error("the late return freed the blocks that were taken after it")
+	}
+	late.fails = false
+	if err := w.giveBack(t.Context(), a); err != nil || len(space.Applied("rt")) != 0 {
+		t.Errorf("the runtime has %v, %v", space.Applied("rt"), err)
+	}
+}
+
+// lateReturns is an allocator whose returns may fail. It keeps the name of the last one.
+type lateReturns struct {
+	inSpace
+	fails bool
+	name  string
+}
+
+func (l *lateReturns) Return(ctx context.Context, cluster, request string) (network.Returned, error) {
+	if l.name = request; l.fails {
+		return network.Returned{}, context.DeadlineExceeded
+	}
+	return l.inSpace.Return(ctx, cluster, request)
+}
+
 // leaving are counters in which only rt-1 has a place. They release every runtime.
 type leaving struct{ Counters }
 

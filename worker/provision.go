@@ -122,13 +122,22 @@ func (h *Handler) request(p *events.Provision, rules *terms.Decisions) (rule.Req
 // If the attempt has published a reply that is or may be stored, that reply may name the blocks. Then
 // outlive returns them after the next waiting reply, like the blocks of other attempts.
 func (h *Handler) giveBack(ctx context.Context, a *attempt) error {
+	a.rename()
 	if a.stored.sent {
-		a.markLeft(a.id())
+		a.markLeft(append(a.blocks.left, a.blocks.names...)...)
+		a.markReturned(len(a.blocks.names))
 		return nil
 	}
-	_, left, err := h.ranges.Return(ctx, a.event, a.id())
+	var left []string
+	for _, name := range a.blocks.names {
+		var err error
+		if _, left, err = h.ranges.Return(ctx, a.event, name); err != nil {
+			return err
+		}
+		a.markReturned(1)
+	}
 	a.markLeft(left...)
-	return err
+	return nil
 }
 
 // abandon returns the blocks of a failed attempt, so that others can take them before the retry.

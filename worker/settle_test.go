@@ -144,6 +144,7 @@ func TestReplyOfAnotherTenantDoesNotStand(t *testing.T) {
 		{"another's that is refused", delivery{event: provision("ga-2")}, refusal(engine.CodePoolExhausted), false},
 		{"of an older version", delivery{event: provision("ga-2")}, events.Reply{Status: events.StatusAssigned}, true},
 		{"sealed", delivery{event: provision("ga-2")}, events.Reply{Status: events.StatusSealed}, true},
+		{"sealed for another's deprovision", delivery{event: events.Event{Type: events.TypeDeprovision, Deprovision: &events.Deprovision{GlobalAccountID: "ga-2"}}}, events.Reply{Status: events.StatusSealed, For: events.TypeDeprovision, GlobalAccountID: "ga-1"}, false},
 		{"of a deprovision", delivery{event: events.Event{Type: events.TypeDeprovision, Deprovision: &events.Deprovision{GlobalAccountID: "ga-2"}}}, events.Reply{Status: events.StatusReleased, GlobalAccountID: "ga-1"}, false},
 		{"of a deprovision without a tenant", delivery{event: events.Event{Type: events.TypeDeprovision, Deprovision: &events.Deprovision{}}}, events.Reply{Status: events.StatusReleased, GlobalAccountID: "ga-1"}, true},
 		{"to an event that is not valid", delivery{invalid: invalid}, events.Reply{Status: events.StatusAssigned, GlobalAccountID: "ga-1"}, false},

@@ -52,6 +52,9 @@ func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Res
 	}
 	if err != nil {
 		w.abandon(all, a)
+		if stands, failed := w.answeredMeanwhile(all, a, err); failed == nil && stands.ended() {
+			out, err, result.Fault = stands, nil, serving.None
+		}
 	}
 	if err != nil || out.status == events.StatusWaiting && a.pool == r.Pool {
 		return result, err
@@ -69,4 +72,16 @@ func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Res
 	settledAs(ctx, &info)
 	w.observer.Event(ctx, info)
 	return result, nil
+}
+
+// answeredMeanwhile reads the ledger after a failed attempt at a waiting request. If another worker has stored a final
+// reply, it acts on that reply, and returns its outcome: that worker has removed the request from the waiting room, so
+// no later attempt would take back what this one has assigned (rule 11).
+func (w *Worker) answeredMeanwhile(ctx context.Context, a *attempt, failure error) (outcome, error) {
+	if a.pool == "" || rebuilding(failure) || ctx.Err() != nil {
+		return outcome{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.ackWait/3)
+	defer cancel()
+	return w.readStored(ctx, a)
 }

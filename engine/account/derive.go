@@ -74,7 +74,9 @@ func (d *derivation) used(pool, binding string) *usage {
 
 func (d *derivation) runtime(id string, r *resident) {
 	if r.pool == "" {
-		return // only the directory knows it
+		// Only the directory knows it. If a loss has overtaken its assignment, it has left that account.
+		d.emptied[r.last] = true
+		return
 	}
 	rt := r.Runtime
 	if rt.State == RuntimeGone {

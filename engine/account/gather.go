@@ -70,7 +70,8 @@ func NewGathering() *Gathering {
 
 // Answer adds a reply of the ledger; it ignores one without runtime or sequence. Of the replies about a
 // runtime, the one with the highest sequence counts, not the newest one: a worker that paused may have
-// published late.
+// published late. A runtime that was gone before it had a pool stays gone: the sequence of that reply is one of the
+// directory, and no assignment follows it, except one from before a loss.
 func (g *Gathering) Answer(a Answer) {
 	if a.Runtime == "" || a.Sequence == 0 {
 		return
@@ -97,7 +98,10 @@ func (g *Gathering) Answer(a Answer) {
 		}
 		g.claim(tenure{at, a.Generation}, a)
 	}
-	if a.after(r.Runtime) {
+	if r.State == RuntimeGone && r.pool == "" && a.Pool != "" {
+		return
+	}
+	if a.State == RuntimeGone && a.Pool == "" && r.pool != "" || a.after(r.Runtime) {
 		r.pool, r.Runtime = a.Pool, a.runtime()
 	}
 }

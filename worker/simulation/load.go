@@ -61,7 +61,7 @@ func (w *world) send(r *request) *request {
 	r.sequence, r.since = ack.Sequence, w.steps
 	if !ack.Duplicate {
 		w.truth.requests = append(w.truth.requests, r)
-		if r.event.Deprovision != nil && w.truth.owned[r.subject] { // the id is taken already, so no further reply calls taken
+		if by, owned := w.truth.owned[r.subject]; r.event.Deprovision != nil && owned && by == r.tenant { // taken already, so no further reply calls taken
 			w.leaves(r.event.RuntimeID, r.tenant)
 		}
 	}

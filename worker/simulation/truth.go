@@ -29,7 +29,7 @@ type truth struct {
 	clusters map[string]bool // runtimes that have had a Shoot
 
 	final     map[string]events.Reply     // the final replies, by subject
-	owned     map[string]bool             // by subject: the last reply says that a deprovision owns the id
+	owned     map[string]string           // tenant of the deprovision that owns the id by the last reply, by subject
 	lives     map[string]*life            // by runtime, from its first answer on
 	all       []*life                     // in the order of their answers
 	deadlines map[string]time.Time        // of waiting requests, by subject, as the waiting reply named it
@@ -60,7 +60,7 @@ type life struct {
 
 func (t *truth) init() {
 	t.clusters, t.final, t.lives, t.claims = map[string]bool{}, map[string]events.Reply{}, map[string]*life{}, map[string]string{}
-	t.owned = map[string]bool{}
+	t.owned = map[string]string{}
 	t.buried, t.edited, t.labels = map[uint64]bool{}, map[string]bool{}, map[string]engine.Binding{}
 	t.deadlines, t.freed = map[string]time.Time{}, map[string]string{}
 	t.gained, t.force, t.excused = map[string]int{}, map[string]events.Reply{}, map[string]bool{}
@@ -76,8 +76,9 @@ func (w *world) replied(subject string, r events.Reply) {
 	}
 	t.changed = w.moments
 	w.isolated(subject, r)
-	if t.owned[subject] = r.For == events.TypeDeprovision; t.owned[subject] {
-		w.taken(subject) // also if the deprovision took a provision's id before the provision was answered
+	if delete(t.owned, subject); r.For == events.TypeDeprovision {
+		t.owned[subject] = r.GlobalAccountID
+		w.taken(subject, r.GlobalAccountID) // also if the deprovision took a provision's id before the provision was answered
 	}
 	if r.Waiting != nil {
 		t.deadlines[subject] = r.Waiting.Deadline
@@ -111,10 +112,11 @@ func (w *world) replied(subject string, r events.Reply) {
 	}
 }
 
-// taken records that a deprovision has taken the request id of a reply subject: the deprovision is accepted.
-func (w *world) taken(subject string) {
+// taken records that a deprovision of a tenant, "" for an operator's, has taken the request id of a reply subject: the
+// deprovision is accepted.
+func (w *world) taken(subject, tenant string) {
 	for _, q := range w.truth.requests {
-		if q.subject == subject && q.event.Deprovision != nil {
+		if q.subject == subject && q.event.Deprovision != nil && q.event.Tenant() == tenant {
 			w.leaves(q.event.RuntimeID, q.tenant)
 		}
 	}

@@ -60,4 +60,8 @@ var CuredNarrow = []Failure{
 	{Name: "an account that was cleaned by hand under a cluster was claimed, and its claim given up", Seed: 3204932033, Kinds: plans.Faults},
 	{Name: "an event was deleted after its request had been rejected under another tenant's event, and before its worker had read that", Seed: 2261138834, Kinds: plans.Faults},
 	{Name: "an account was cordoned between its claim and the label of it, which took a lower number than the claim before", Seed: 2031163283, Kinds: plans.Faults},
+	{Name: "the return of network blocks was executed after they had been taken again", Seed: 3567975427, Kinds: plans.Faults},
+	{Name: "an answer was stored after a deprovision that a loss had kept from finding the runtime", Seed: 3567978961, Kinds: plans.Faults},
+	{Name: "two tenants deprovisioned a runtime under one id", Seed: 3567982663, Kinds: plans.Faults},
+	{Name: "a waiting request was assigned once more after its rejection, and the attempt failed", Seed: 1128254252, Kinds: plans.Faults},
 }
