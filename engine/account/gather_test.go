@@ -73,8 +73,11 @@ func gathered(g *account.Gathering) string {
 	for _, pool := range slices.Sorted(maps.Keys(snapshots)) {
 		out = append(out, "pool "+pool+" "+accounttest.Snapshot(snapshots[pool]))
 	}
-	for name, d := range g.Directories() {
-		for id, place := range d.Places {
+	directories := g.Directories()
+	for _, name := range slices.Sorted(maps.Keys(directories)) {
+		d := directories[name]
+		for _, id := range slices.Sorted(maps.Keys(d.Places)) {
+			place := d.Places[id]
 			if _, there := snapshots[place.Pool].Runtimes[id]; !there {
 				out = append(out, fmt.Sprintf("%s %s of %d", id, accounttest.Place(place), d.Sequence))
 			}
