@@ -128,7 +128,7 @@ func decisionOf(r *script.Reply) (account.Decision, error) {
 	d := account.Decision{
 		Outcome: account.Outcome(r.Text()), Binding: r.Text(), Generation: r.Number(),
 		Sequence: r.Number(), Epoch: r.Text(), Confirmed: r.Flag(), Origin: account.Origin(r.Text()),
-		Request: r.Text(), Repeated: r.Flag(), Count: int(r.Number()), Position: int(r.Number()),
+		Request: r.Text(), Repeated: r.Flag(), Count: int(r.Number()), Position: int(r.Number()), Claiming: r.Flag(),
 	}
 	if n := r.Left() / 3; n > 0 {
 		d.Considered = make([]account.Considered, 0, n)

@@ -209,7 +209,7 @@ local function answer(rt, rec, repeated, waited)
   if not same_runtime then put_runtime(id, rt, waited) end
   if rec.state == 'claiming' and not repeated then grow('ZADD', KEYS[5], 0, rt.binding .. ' ' .. id) end
   return 'OK|assigned|' .. rt.binding .. '|' .. num(generation) .. '|' .. num(rt.sequence) .. '|' .. epoch .. '|' ..
-    bit(confirmed) .. '|' .. rt.origin .. '|' .. first_request(rt) .. '|' .. bit(repeated) .. '|' .. num(rec.count) .. '|0'
+    bit(confirmed) .. '|' .. rt.origin .. '|' .. first_request(rt) .. '|' .. bit(repeated) .. '|' .. num(rec.count) .. '|0|' .. bit(rec.state == 'claiming')
 end
 
 -- Tenants are served in turn: the one that was served last comes after all others.
@@ -281,7 +281,7 @@ if rt.state == 'assigned' then
 end
 local name, origin, generation = choose()
 if not name and not all and not paused then
-  return with_considered({'OK', 'short', '', 0, 0, epoch, 0, '', '', 0, 0, 0})
+  return with_considered({'OK', 'short', '', 0, 0, epoch, 0, '', '', 0, 0, 0, 0})
 end
 if forgotten then
   shrink('ZREM', KEYS[5], forgotten .. ' ' .. id)

@@ -140,16 +140,14 @@ end
 if not loose() then return now('') end
 -- The label is older than this claim: a cache lags, or the claim has not written its label yet.
 if generation < rec.generation and (rec.confirmed or after ~= rec.generation) then return now('') end
-if dirty and rec.state ~= 'dirtying' and not foreign then
+if dirty and not foreign and (rec.state ~= 'dirtying' or generation < rec.generation) then
   rec.state, rec.generation, rec.pristine = 'dirtying', generation, false
   put_binding(name, rec)
   return now('dirtying')
 end
 if unclaimed then
-  -- A label of before this claim does not free the binding. An idle claim has written
-  -- no label: its generation is one above that of the label that it was adopted from.
-  local idle = rec.state == 'claimed'
-  if generation < rec.generation - (idle and 1 or 0) then return now('') end
+  -- The label of a claim that drains is at or above the record's generation. An idle claim has written none.
+  if rec.state ~= 'claimed' and generation < rec.generation then return now('') end
   free_binding(name, rec)
   return now('freed')
 end

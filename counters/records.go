@@ -139,7 +139,7 @@ end
 local function first_request(rt) return string.match(rt.request, '^[^ ]*') end
 
 local function decided(outcome, rt)
-  return {'OK', outcome, rt.binding, 0, num(rt.sequence), epoch, 0, '', first_request(rt), 0, 0, 0}
+  return {'OK', outcome, rt.binding, 0, num(rt.sequence), epoch, 0, '', first_request(rt), 0, 0, 0, 0}
 end
 `
 

@@ -109,7 +109,7 @@ func (v *candidates) suggestions(job claimRequest) (seen []account.Seen, barred 
 type claimAttempt struct {
 	claimRequest
 	seen    *candidates
-	barred  []string         // the tenant's bindings that the cache shows as barred
+	barred  []string         // the tenant's and unclaimed bindings that the cache shows as barred
 	request account.Request  // its Epoch was known before the directory was read
 	decided account.Decision // decision of locateFor that assign has not used yet; no outcome if there is none
 }
@@ -225,7 +225,7 @@ func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.
 	b, mark := known.binding, engine.Mark{Tenant: job.tenant, Generation: d.Generation, Epoch: d.Epoch}
 	switch {
 	case b.Dirty || (b.Tenant != "" && b.Tenant != job.tenant) || b.Pool() != job.pool,
-		b.Deleting && b.Tenant == "": // it was deleted after the cache had offered it
+		b.Tenant == "" && (b.Deleting || d.Claiming && (b.HeldBack() || b.Internal)): // since the cache offered it
 		if !known.live {
 			// The cache may be out of date. Revoke only by what the API says.
 			return false, h.read(ctx, d.Binding, seen)
@@ -243,7 +243,8 @@ func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.
 		}
 		return h.counters.Confirm(ctx, job.pool.Name(), claim)
 	}
-	if d.Origin == account.Claimed && b.Tenant == "" {
+	unclaimed := d.Claiming && b.Tenant == "" // no request was answered with the claim, so another binding may be chosen
+	if unclaimed {
 		if passed, err := h.passOverShared(ctx, job, claim, seen); passed || err != nil {
 			return false, err
 		}
@@ -252,8 +253,7 @@ func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.
 	if engine.OutOfDate(err) {
 		return false, h.read(ctx, d.Binding, seen)
 	}
-	if errors.Is(err, engine.ErrRefused) && b.Tenant == "" && d.Origin == account.Claimed && seen.passOver(d.Binding) {
-		// No request was answered with this claim, so another binding may be chosen.
+	if errors.Is(err, engine.ErrRefused) && unclaimed && seen.passOver(d.Binding) {
 		_, err = h.counters.Revoke(ctx, job.pool.Name(), claim)
 		return false, err
 	}

@@ -117,19 +117,66 @@ func TestAssignPassesOver(t *testing.T) {
 	}
 }
 
-// An account may be cordoned between a claim, which was made by an old label, and its own label: the claim then takes a
-// generation above that of the claim which has ended meanwhile (rule 3).
-func TestClaimOfAnAccountThatIsCordonedMeanwhile(t *testing.T) {
+// An account that is cordoned, or becomes internal, between its claim, which was made by an old label, and the label of
+// the claim is given up (rule 4).
+func TestClaimOfAnAccountThatIsHeldBackMeanwhile(t *testing.T) {
 	t.Parallel()
-	gardener := newGardenerFake(engine.Binding{Name: "a", HyperscalerType: "aws"})
-	gardener.change("a", func(b *engine.Binding) { b.Generation, b.Cordoned = 2, true })
-	counters := newCountersFake("aws")
-	w := New(Options{Counters: counters, Gardener: gardener})
-	job := dedicatedOf("ga")
-	job.pool = engine.Pool{HyperscalerType: "aws"}
-	d, err := w.assign(t.Context(), w.beginClaim(job))
-	if err != nil || d.Generation != 3 || gardener.live["a"].Generation != 3 || counters.Pool("aws").Binding("a").Generation != 3 {
-		t.Errorf("%+v, %v; the label is %+v", d, err, gardener.live["a"])
+	for _, hold := range []func(*engine.Binding){
+		func(b *engine.Binding) { b.Cordoned = true },
+		func(b *engine.Binding) { b.Internal = true },
+		func(b *engine.Binding) { b.SameSecretAs = "b" },
+	} {
+		gardener := newGardenerFake(engine.Binding{Name: "a", HyperscalerType: "aws"})
+		gardener.change("a", func(b *engine.Binding) { b.Generation = 2; hold(b) })
+		counters := newCountersFake("aws")
+		w := New(Options{Counters: counters, Gardener: gardener})
+		job := dedicatedOf("ga")
+		job.pool = engine.Pool{HyperscalerType: "aws"}
+		d, err := w.assign(t.Context(), w.beginClaim(job))
+		if err != nil || d.Outcome != account.Waiting || gardener.live["a"].Tenant != "" || counters.Pool("aws").Binding("a").State != account.Free {
+			t.Errorf("%+v, %v; the label is %+v", d, err, gardener.live["a"])
+		}
+	}
+}
+
+// A second request of the tenant may come to a claim whose label is not written yet. It revokes the claim for the same
+// reasons as the first one does.
+func TestSecondRequestGivesTheClaimUp(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		prepare func(*testing.T, *Worker, *gardenerFake, *countersFake)
+	}{
+		{"the label is refused", func(_ *testing.T, _ *Worker, g *gardenerFake, _ *countersFake) { g.refused = "a" }},
+		{"the account is in shared use", func(t *testing.T, w *Worker, _ *gardenerFake, c *countersFake) {
+			t.Helper()
+			w.SharedPools([]string{"aws+shared"})
+			r := account.Request{Runtime: "rt-0", Request: "rq-0", Tenant: "gb", Shared: true, All: true, Seen: []account.Seen{{Binding: "a"}}}
+			if d, err := c.Model.Assign(t.Context(), "aws+shared", r); err != nil || d.Binding != "a" {
+				t.Fatal(d, err)
+			}
+		}},
+		{"it is cordoned", func(_ *testing.T, _ *Worker, g *gardenerFake, _ *countersFake) {
+			g.change("a", func(b *engine.Binding) { b.Cordoned = true })
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			gardener := newGardenerFake(engine.Binding{Name: "a", HyperscalerType: "aws"}, engine.Binding{Name: "b", HyperscalerType: "aws"})
+			counters := newCountersFake("aws", "aws+shared")
+			w := New(Options{Counters: counters, Gardener: gardener})
+			c.prepare(t, w, gardener, counters)
+			first := account.Request{Runtime: "rt-0", Request: "rq-0", Tenant: "ga", Seen: []account.Seen{{Binding: "a"}}}
+			if d, err := counters.Model.Assign(t.Context(), "aws", first); err != nil || d.Binding != "a" || !d.Claiming {
+				t.Fatal(d, err)
+			}
+			job := dedicatedOf("ga")
+			job.pool = engine.Pool{HyperscalerType: "aws"}
+			d, err := w.assign(t.Context(), w.beginClaim(job))
+			if err != nil || d.Binding != "b" || !d.Confirmed || gardener.live["a"].Tenant != "" {
+				t.Errorf("%+v, %v; the labels are %+v", d, err, gardener.live)
+			}
+		})
 	}
 }
 

@@ -20,6 +20,7 @@ type gardenerFake struct {
 	Gardener
 	live, cache map[string]engine.Binding
 	down        error // of every call of the source
+	refused     string
 	reads       int
 }
 
@@ -71,6 +72,9 @@ func (g *gardenerFake) Barred(engine.Pool, string, bool) []string { return nil }
 func (g *gardenerFake) Claim(_ context.Context, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	if g.live[seen.Name].ResourceVersion != seen.ResourceVersion {
 		return engine.Binding{}, engine.ErrConflict
+	}
+	if seen.Name == g.refused {
+		return engine.Binding{}, engine.ErrRefused
 	}
 	g.change(seen.Name, func(b *engine.Binding) { b.Tenant, b.Generation, b.Epoch = mark.Tenant, mark.Generation, mark.Epoch })
 	return g.live[seen.Name], g.down

@@ -10,10 +10,14 @@ import (
 )
 
 // failedPart reports whether an error counts as a failure of the part. ErrNotBuilt, ErrRebuilt and
-// ErrNotInForce do not count: Redis has answered.
+// ErrNotInForce do not count: Redis has answered. Nor does ErrRefused: it may be about one account, and the other
+// accounts of the pool are not to wait for that.
 func failedPart(of bulkhead.Part, err error) bool {
 	if of.Dependency == bulkhead.Records {
 		return transient(err) && !rebuilding(err) && !errors.Is(err, account.ErrNotInForce)
+	}
+	if errors.Is(err, engine.ErrRefused) {
+		return false
 	}
 	return errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrUnknownResult) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -150,13 +150,16 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 		awaitTurn(ctx)
 		return h.postponed(ctx, a, last)
 	}
+	if errors.Is(last, engine.ErrRefused) {
+		return h.postponed(ctx, a, last) // a retry now would fail too, and keep a handler busy
+	}
 	again := false
 	attempt := func() error {
 		if again {
 			out, last = h.answer(within, a)
 		}
 		again = true
-		if ownDoing(last) || bulkhead.Held(last) {
+		if ownDoing(last) || bulkhead.Held(last) || errors.Is(last, engine.ErrRefused) {
 			return backoff.Permanent(last)
 		}
 		return last

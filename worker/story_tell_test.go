@@ -160,7 +160,7 @@ func (w *world) settled(_ context.Context, e observe.Event) {
 
 func (w *world) claimed(_ context.Context, c observe.Claim) {
 	if c.Result == observe.ClaimRevoked {
-		w.tell("%s turns out to be another's or dirty", c.Binding)
+		w.tell("%s turns out to be another's, dirty or held back", c.Binding)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/tracing"
@@ -28,6 +29,8 @@ func faultOf(err error) serving.Fault {
 		return serving.None
 	case rebuilding(err):
 		return serving.Rebuilding
+	case errors.Is(err, engine.ErrRefused):
+		return serving.Other // of one account: the pool's others may be labelled
 	case unavailable(err), errors.Is(err, context.DeadlineExceeded):
 		return serving.Slow
 	case ownDoing(err):

@@ -22,6 +22,7 @@ func TestFaultOf(t *testing.T) {
 	}{
 		{"nothing", nil, serving.None},
 		{"Gardener does not serve", fmt.Errorf("claim: %w", engine.ErrUnavailable), serving.Slow},
+		{"Gardener refuses to label one account", fmt.Errorf("claim: %w", engine.ErrRefused), serving.Other},
 		{"its time is up", fmt.Errorf("read: %w", context.DeadlineExceeded), serving.Slow},
 		{"the worker stops", context.Canceled, serving.Other},
 		{"the pool is not built", account.ErrNotBuilt, serving.Rebuilding},

@@ -121,6 +121,7 @@ type Decision struct {
 	Origin     Origin
 	Request    string // the runtime's first request: see Runtime.FirstRequest
 	Repeated   bool   // the runtime had this binding already before this call
+	Claiming   bool   // no request was answered yet with the binding's claim: it may be revoked as a whole (rule 6)
 	Count      int    // runtimes on the binding, with this one
 	Position   int    // if Outcome is Waiting: place among the waiting by sequence, from 1; otherwise 0
 	Considered []Considered

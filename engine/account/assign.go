@@ -79,7 +79,7 @@ func (p *Pool) answer(r Request, rt Runtime) Decision {
 	return Decision{
 		Outcome: Assigned, Binding: rt.Binding, Generation: rec.Generation,
 		Sequence: rt.Sequence, Epoch: p.epoch, Confirmed: rt.Confirmed,
-		Origin: rt.Origin, Request: rt.FirstRequest(), Count: rec.Count,
+		Origin: rt.Origin, Request: rt.FirstRequest(), Count: rec.Count, Claiming: rec.State == Claiming,
 	}
 }
 

@@ -26,11 +26,12 @@ func (rec Record) follow(l Label) (Record, Change) {
 	case !rec.loose():
 	case l.Generation < rec.Generation && (rec.Confirmed || l.After != rec.Generation):
 		// The label is older than this claim: a cache lags, or the claim has not written its label yet.
-	case l.Dirty && rec.State != Dirtying && !rec.foreign(l):
+	case l.Dirty && !rec.foreign(l) && (rec.State != Dirtying || l.Generation < rec.Generation):
 		rec.State, rec.Generation, rec.Pristine = Dirtying, l.Generation, false
 		return rec, BecameDirtying
 	case unclaimed:
-		if l.Generation >= rec.followsFrom() {
+		// The label of a claim that drains is at or above the record's generation. An idle claim has written none.
+		if rec.idle() || l.Generation >= rec.Generation {
 			return Record{State: Free}, BecameFree
 		}
 	case rec.overtaken(l):
@@ -46,20 +47,6 @@ func (rec Record) AsksFor(l Label) bool {
 	l.After = rec.Generation
 	_, change := rec.follow(l)
 	return change != ""
-}
-
-// followsFrom returns the lowest generation of an unclaimed label that frees the record. A label below it is
-// from before this claim, whose own label is not written yet. For an idle claim the bound is one below the
-// record's generation: its generation is one above the label that it was adopted from, and it writes no
-// label until a runtime is assigned to it. A release keeps the generation of the label. Without the lower
-// bound, an account that was adopted from a stale cache after its release would never become free. follow
-// uses a label below the record's generation only if the record is unconfirmed and the label was read from
-// Gardener after the record.
-func (rec Record) followsFrom() int64 {
-	if rec.idle() {
-		return rec.Generation - 1
-	}
-	return rec.Generation
 }
 
 // foreign reports whether the label names another tenant.

@@ -23,6 +23,7 @@ type Index struct {
 type pool struct {
 	size      int
 	unclaimed ring                         // clean, not internal, not held back; dedicated pools only
+	withheld  []*engine.Binding            // the other unclaimed ones, in order of names; dedicated pools only
 	owned     map[string][]*engine.Binding // by tenant, in order of names, in whatever state; dedicated pools only
 	shared    []*engine.Binding            // assignable, in order of names; shared pools only
 }
@@ -76,6 +77,8 @@ func (x *Index) enter(b *engine.Binding) {
 		p.owned[b.Tenant] = insert(p.owned[b.Tenant], b)
 	case assignable(b):
 		p.unclaimed.insert(b)
+	default:
+		p.withheld = insert(p.withheld, b)
 	}
 }
 
@@ -95,8 +98,10 @@ func (x *Index) leave(b *engine.Binding) {
 		if p.owned[b.Tenant] = without(p.owned[b.Tenant], b); len(p.owned[b.Tenant]) == 0 {
 			delete(p.owned, b.Tenant)
 		}
-	default:
+	case assignable(b):
 		p.unclaimed.remove(b)
+	default:
+		p.withheld = without(p.withheld, b)
 	}
 }
 
@@ -146,8 +151,9 @@ func (x *Index) Owned(id engine.Pool, tenant string) []engine.Binding {
 	return nil
 }
 
-// Barred returns the names of the tenant's own bindings that must not gain a runtime: dirty, held back, or
-// internal although the tenant is not.
+// Barred returns the names of bindings that must not gain a runtime: dirty, held back, or internal although the
+// tenant is not. They are the tenant's own and the unclaimed ones: Redis may count one as the tenant's whose label was
+// taken off by hand.
 func (x *Index) Barred(id engine.Pool, tenant string, internalTenant bool) []string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -156,9 +162,11 @@ func (x *Index) Barred(id engine.Pool, tenant string, internalTenant bool) []str
 		return nil
 	}
 	var names []string
-	for _, b := range p.owned[tenant] {
-		if b.Dirty || b.HeldBack() || b.Internal && !internalTenant {
-			names = append(names, b.Name)
+	for _, list := range [][]*engine.Binding{p.owned[tenant], p.withheld} {
+		for _, b := range list {
+			if b.Dirty || b.HeldBack() || b.Internal && !internalTenant {
+				names = append(names, b.Name)
+			}
 		}
 	}
 	return names

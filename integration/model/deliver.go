@@ -116,12 +116,12 @@ func (m *model) enter(n *state, w int) {
 	}
 }
 
-// bars returns the tenant's bindings of the pool that must not gain runtimes, by the cache.
+// bars returns the tenant's and the unclaimed bindings of the pool that must not gain runtimes, by the cache.
 func (m *model) bars(s *state, tenant, pool uint8) uint8 {
 	barred := uint8(0)
 	for b := range uint8(m.bindings) {
 		l := s.labels[b]
-		if l.isIn(pool) && l.tenant == tenant && (l.cordoned || m.internalBinding(b)) {
+		if l.isIn(pool) && (l.tenant == tenant || l.tenant == 0) && (l.cordoned || m.internalBinding(b)) {
 			barred |= bit(b)
 		}
 	}

@@ -136,7 +136,7 @@ var withoutRules = []withoutRule{
 	{ruleUnconfirmed, "rebuild", "", 19},
 	{rulePlace, "place", "", 14},
 	{ruleDepart, "place", "", 13},
-	{ruleBarred, "cordon", "", 8},
+	{ruleBarred, "cordon", "", 4},
 	{ruleAudit, "norule", "dup=1,crash=1", 9},
 	{ruleHistory, "masters", "", 7},
 	{ruleLook, "masters", "", 12},

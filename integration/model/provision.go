@@ -43,7 +43,7 @@ type views struct {
 
 // ask runs assign (rule 3). A label that the worker has read itself is used as read; the others come from the
 // cache, which may be stale. The worker itself asks with an empty list first and the suggestions after it.
-// The model takes both for one step, though the first list does not say which unlabelled bindings are barred.
+// The model takes both for one step.
 func (m *model) ask(s *state, w int) {
 	k := s.workers[w]
 	now := views{labels: s.labels}

@@ -104,7 +104,7 @@ func contradicts(l label, r record) bool {
 	case claiming:
 		return false // its claim is in flight
 	default:
-		return l.tenant != r.tenant || l.dirty != (r.state == dirtying)
+		return l.tenant != r.tenant || l.dirty != (r.state == dirtying) || l.dirty && l.generation < r.generation
 	}
 }
 

@@ -21,7 +21,7 @@ func (n *Notes) Observer() observe.Observer {
 			case c.Result == observe.ClaimWritten:
 				n.note(same{binding: c.Binding, reason: engine.NoteClaimed, message: fmt.Sprintf("claimed in pool %s, for runtime %s", c.Pool, c.Runtime)})
 			case c.Result == observe.ClaimRevoked:
-				n.note(same{binding: c.Binding, reason: engine.NoteClaimRevoked, message: "a claim was taken back: by its labels it is another tenant's or dirty, or it is being deleted"})
+				n.note(same{binding: c.Binding, reason: engine.NoteClaimRevoked, message: "a claim was taken back: by its labels it is another tenant's, dirty, internal or held back, or it is being deleted"})
 			case errors.Is(c.Err, engine.ErrRefused):
 				n.note(same{binding: c.Binding, reason: engine.NoteClaimRefused, message: "the API refuses claims of this account"})
 			}

@@ -225,7 +225,7 @@ func contradicts(b engine.Binding, r account.Record) bool {
 	case account.Claiming:
 		return false // a worker is about to write its label
 	default:
-		return b.Tenant != r.Tenant || b.Dirty != (r.State == account.Dirtying)
+		return b.Tenant != r.Tenant || b.Dirty != (r.State == account.Dirtying) || b.Dirty && b.Generation < r.Generation
 	}
 }
 
