@@ -233,7 +233,9 @@ func compare(r *rapid.T, c *Client, naive map[string]engine.Binding, p engine.Po
 	}))
 	same("owned", c.Owned(p, ga), filter(own))
 	same("all", slices.Collect(c.All()), filter(func(engine.Binding) bool { return true }))
-	barred := filter(func(b engine.Binding) bool { return own(b) && (b.Dirty || b.Cordoned || b.Internal && !internal) })
+	hold := func(b engine.Binding) bool { return b.Dirty || b.Cordoned || b.Internal && !internal }
+	barred := slices.Concat(filter(func(b engine.Binding) bool { return own(b) && hold(b) }),
+		filter(func(b engine.Binding) bool { return in(b) && !b.Shared && b.Tenant == "" && hold(b) }))
 	if got := strings.Join(c.Barred(p, ga, internal), " "); got != names(barred) {
 		r.Fatalf("barred of %s: got %s, want %s", p.Name(), got, names(barred))
 	}
