@@ -73,6 +73,9 @@ func RunLine[In any](ctx context.Context, line InputLine, do func(context.Contex
 	case line.Err != nil:
 		return nil, fmt.Errorf("read the input: %w", line.Err)
 	}
+	if string(bytes.TrimSpace(line.text)) == "null" { // it would be read as an empty object or string
+		return nil, InvalidLine(errors.New("the line is null"))
+	}
 	var in In
 	if err := json.Unmarshal(line.text, &in); err != nil {
 		return nil, InvalidLine(fmt.Errorf("the line is no JSON object of the expected form: %w", err))

@@ -70,7 +70,7 @@ func TestLines(t *testing.T) {
 // TestLinesThatAreNoObject: each such line gets an InvalidEvent.
 func TestLinesThatAreNoObject(t *testing.T) {
 	t.Parallel()
-	for _, in := range []string{`x`, `[]`, `"a"`, `1`, `{"name":1}`, `{"name":"a"`, `{"name":"a"} {}`} {
+	for _, in := range []string{`x`, `null`, ` null `, `[]`, `"a"`, `1`, `{"name":1}`, `{"name":"a"`, `{"name":"a"} {}`} {
 		var out bytes.Buffer
 		err := RunLines(t.Context(), &Shell{Stdin: strings.NewReader(in), Stdout: Stream{&out}}, greet)
 		if !strings.HasPrefix(out.String(), `{"error":{"code":"InvalidEvent",`) || ExitCode(err) != ExitFailure {
