@@ -139,6 +139,37 @@ func TestFollowedClusters(t *testing.T) {
 	}
 }
 
+// TestRightsOfWhatTheWorkerReads: the rights name the ConfigMap and the IPAMConfig that the worker's configuration
+// names, and no two landscapes share a ClusterRole.
+func TestRightsOfWhatTheWorkerReads(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{
+		"{rights: {create: true}, policy: {enabled: true}}":                                                           "hap configmaps hap-policy",
+		"{rights: {create: true}, policy: {enabled: true}, config: {policy: {namespace: garden-x, configMap: mine}}}": "garden-x configmaps mine",
+		"{rights: {create: true}, network: {enabled: true}}":                                                          "hap.r-hap-worker-network ipamconfigs ipam",
+		"{rights: {create: true}, network: {enabled: true}, config: {network: {config: ranges}}}":                     "hap.r-hap-worker-network ipamconfigs ranges",
+	} {
+		var got []string
+		for _, o := range mustRender(t, values)["rights.yaml"] {
+			rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
+			for _, r := range rules {
+				resources, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "resources")
+				names, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "resourceNames")
+				if slices.Contains(resources, "configmaps") || slices.Contains(resources, "ipamconfigs") {
+					where := o.GetNamespace()
+					if where == "" {
+						where = o.GetName()
+					}
+					got = append(got, strings.Join(slices.Concat([]string{where}, resources, names), " "))
+				}
+			}
+		}
+		if !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: rights %q, want %q", values, got, want)
+		}
+	}
+}
+
 // TestEventsOfBindings: the worker gets the right to write Events only if they are enabled, and only the
 // verbs that it uses.
 func TestEventsOfBindings(t *testing.T) {
