@@ -88,9 +88,12 @@ func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left
 	if err == nil {
 		became, err = h.MarkDirty(ctx, pool, left.Binding, left.Tenant, left.Generation)
 	}
-	if bulkhead.Held(err) && unavailable(err) {
+	switch {
+	case bulkhead.Held(err) && unavailable(err):
 		awaitTurn(ctx)
 		became, err = dirtying.InUse, nil // answer without Gardener: the sweep marks the account later
+	case errors.Is(err, engine.ErrRefused):
+		became, err = dirtying.InUse, nil // the sweep tries again: whether the runtime is gone does not depend on the mark
 	}
 	if err != nil {
 		return r, err

@@ -20,7 +20,7 @@ type waitingRoom struct {
 	took     time.Duration // duration of the last comparison
 	told     time.Time     // last report to the observer
 	changed  bool          // the list has changed since that report
-	latest   time.Time     // last call of follow
+	latest   time.Time     // latest time by the clock since the last call of follow
 }
 
 // A comparison of list and room removes the requests that other workers have served. The pause after a
@@ -54,12 +54,22 @@ func (s *Rounds) follow(ctx context.Context, woken *woken) error {
 		s.seen.changed = true
 		woken.pool(r.Pool)
 		if r.Reason != events.WaitingPoolEmpty || s.Elsewhere(r) {
-			s.seen.list.LookAt(e, s.Now()) // it may not be in Redis' queue, so no wake of its pool reaches it
+			s.seen.list.LookAt(e, s.present()) // it may not be in Redis' queue, so no wake of its pool reaches it
 		}
 		return nil
 	})
 	s.seen.read = read
 	return err
+}
+
+// present returns the time from which due times are computed. It notes the latest one, so that follow notices a clock
+// that was set back since.
+func (s *Rounds) present() time.Time {
+	now := s.Now()
+	if now.After(s.seen.latest) {
+		s.seen.latest = now
+	}
+	return now
 }
 
 // compare removes from the list the requests that have left the room. It does nothing during the pause after the

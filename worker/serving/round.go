@@ -115,7 +115,7 @@ func (r *round) spread(list *waitlist.List) {
 	}
 	if r.woken.look {
 		for _, e := range list.Next(looks) {
-			list.LookAt(e, r.Now())
+			list.LookAt(e, r.present())
 		}
 	}
 }
@@ -220,7 +220,7 @@ func (r *round) outside(ctx context.Context, pool string, waiting int) {
 	for _, w := range queue {
 		queued[w.Runtime] = true
 	}
-	now := r.Now()
+	now := r.present()
 	r.seen.list.All(func(e *waitlist.Entry) bool {
 		if e.Pool == pool && !queued[e.Runtime] && !e.Reason.Network() {
 			r.seen.list.LookAt(e, now)
@@ -230,7 +230,7 @@ func (r *round) outside(ctx context.Context, pool string, waiting int) {
 }
 
 // again returns when a failed request is tried again.
-func (r *round) again() time.Time { return r.Now().Add(min(r.Every, retryAfter)) }
+func (r *round) again() time.Time { return r.present().Add(min(r.Every, retryAfter)) }
 
 // retryAfter is the longest pause before a failed request is tried again.
 const retryAfter = time.Second
@@ -290,7 +290,7 @@ func (r *round) try(ctx context.Context, e *waitlist.Entry, inTurn bool, f *fail
 
 // stays records when a request that still waits is due, and which others need not be tried.
 func (r *round) stays(e *waitlist.Entry, result Result, inTurn bool) {
-	list, now := r.seen.list, r.Now()
+	list, now := r.seen.list, r.present()
 	switch {
 	case len(result.Left) > 0:
 		list.LookAt(e, earlier(e.Deadline, now.Add(relierPause), now))

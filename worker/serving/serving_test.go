@@ -38,6 +38,7 @@ type desk struct {
 	moved   string                      // request whose rules lead elsewhere
 	waits   int                         // number of requests that the observer was last told of
 	retries []string                    // errors that the observer was told
+	during  func(request string)        // called in each attempt; may be nil
 }
 
 // answer is the result of an attempt.
@@ -77,6 +78,9 @@ func (d *desk) Wanted(pool string) { d.wanted = append(d.wanted, pool) }
 
 func (d *desk) answer(_ context.Context, turn serving.Turn) (serving.Result, error) {
 	id := turn.Request.Event.ID
+	if d.during != nil {
+		d.during(id)
+	}
 	d.lasting = append(d.lasting, turn.Lasting("other"))
 	a := d.answers[id]
 	if turn.Next {
@@ -100,10 +104,15 @@ func (d *desk) enter(pool string, ids ...string) {
 
 func (d *desk) stored(pool, id string, reason events.WaitingReason) {
 	d.t.Helper()
+	d.storedOf("ga-"+id, pool, id, reason)
+}
+
+func (d *desk) storedOf(tenant, pool, id string, reason events.WaitingReason) {
+	d.t.Helper()
 	_, err := d.room.Enter(d.t.Context(), storage.WaitingRequest{
 		Pool: pool, Reason: reason, Deadline: d.now.Add(time.Hour), Event: events.Event{
 			Type: events.TypeProvision, ID: id, Source: "/keb", RuntimeID: "rt-" + id,
-			Provision: &events.Provision{RuntimeID: "rt-" + id, GlobalAccountID: "ga-" + id, Plan: "aws"},
+			Provision: &events.Provision{RuntimeID: "rt-" + id, GlobalAccountID: tenant, Plan: "aws"},
 		},
 	})
 	if err != nil {
@@ -422,4 +431,24 @@ func TestStop(t *testing.T) {
 	if err := d.Round(t.Context()); err != nil || len(d.tried) > 0 {
 		t.Errorf("after Stop %v are tried, %v", d.tried, err)
 	}
+}
+
+// The clock may be ahead within one round only: what the round puts off by it is due once the clock is back.
+func TestClockThatIsAheadWithinARound(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.storedOf("ga-a", "aws", "a", events.WaitingUnavailable)
+	d.storedOf("ga-a", "aws", "b", events.WaitingUnavailable)
+	d.queue["aws"] = []account.Waiter{{Runtime: "rt-a", Tenant: "ga-a"}, {Runtime: "rt-b", Tenant: "ga-a"}} // b is not its tenant's first
+	d.answers["a"], d.answers["b"] = failing(serving.Other), failing(serving.Other)
+	begin := d.now
+	d.during = func(request string) {
+		if request == "a" {
+			d.now = begin.Add(5 * time.Hour)
+		}
+	}
+	_ = d.Round(t.Context())
+	d.during, d.now = nil, begin.Add(2*time.Hour)
+	d.answers["a"], d.answers["b"] = nothing, done
+	d.tries("a*", "b")
 }
