@@ -43,7 +43,7 @@ type Reply struct {
 	RuntimeID string `json:"runtimeID,omitzero"` // absent in the reply to a release
 	Status    Status `json:"status"`
 	// For is set in a sealed reply by which a deprovision or release takes its request id: the type of
-	// that event. Events of other types get no reply under the id.
+	// that event. GlobalAccountID is that event's tenant. Events of other types or tenants get no reply under the id.
 	For Type `json:"for,omitzero"`
 
 	GlobalAccountID string   `json:"globalAccountID,omitzero"`

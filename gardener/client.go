@@ -249,7 +249,7 @@ func (c *Client) Claimable(pool engine.Pool, tenant string, internalTenant bool,
 // Shared returns the bindings of a shared pool that may be assigned, in order of names.
 func (c *Client) Shared(pool engine.Pool) []engine.Binding { return c.index.Shared(pool) }
 
-// Barred returns the names of the tenant's own bindings that must not gain a runtime: dirty ones (even
+// Barred returns the names of the tenant's and the unclaimed bindings that must not gain a runtime: dirty ones (even
 // if marked by hand under their clusters), held back ones, and internal ones unless internalTenant.
 func (c *Client) Barred(pool engine.Pool, tenant string, internalTenant bool) []string {
 	return c.index.Barred(pool, tenant, internalTenant)

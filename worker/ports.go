@@ -92,7 +92,7 @@ type Gardener interface {
 	Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) ([]engine.Binding, bool)
 	// Shared returns the bindings of a shared pool that may gain runtimes.
 	Shared(pool engine.Pool) []engine.Binding
-	// Barred returns the names of the tenant's own bindings that must not gain runtimes: dirty ones, those
+	// Barred returns the names of the tenant's and the unclaimed bindings that must not gain runtimes: dirty ones, those
 	// that are held back, and internal ones unless internalTenant is true.
 	Barred(pool engine.Pool, tenant string, internalTenant bool) []string
 

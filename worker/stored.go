@@ -65,8 +65,8 @@ func (h *Handler) take(ctx context.Context, a *attempt) (out outcome, err error)
 	return out, err
 }
 
-// mark stores a sealed reply under the event's id, which names the event's type and tenant. After it, no answer that
-// was decided earlier can be stored.
+// mark stores a sealed reply under the event's id. The reply names the event's type and tenant. After it, no answer
+// that was decided earlier can be stored.
 func (h *Handler) mark(ctx context.Context, a *attempt) error {
 	sealed := events.Reply{RequestID: a.event.ID, RuntimeID: a.event.RuntimeID, GlobalAccountID: a.tenant(), Status: events.StatusSealed, For: a.event.Type}
 	sequence, err := h.ledger.Publish(ctx, a.subject, sealed, a.stored.expect)

@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"reflect"
@@ -107,6 +108,31 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// right is a rule of a rendered Role or ClusterRole.
+type right struct {
+	in                      string // namespace of the Role, or name of the ClusterRole
+	resources, names, verbs []string
+}
+
+// rightsOn returns the rendered rights on any of the resources.
+func rightsOn(t *testing.T, values string, resources ...string) (found []right) {
+	t.Helper()
+	for _, o := range mustRender(t, values)["rights.yaml"] {
+		rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
+		for _, rule := range rules {
+			list := func(key string) []string {
+				all, _, _ := unstructured.NestedStringSlice(rule.(map[string]any), key)
+				return all
+			}
+			r := right{cmp.Or(o.GetNamespace(), o.GetName()), list("resources"), list("resourceNames"), list("verbs")}
+			if slices.ContainsFunc(resources, func(one string) bool { return slices.Contains(r.resources, one) }) {
+				found = append(found, r)
+			}
+		}
+	}
+	return found
+}
+
 // TestFollowedClusters: the worker follows labels and purposes of Clusters, and gets the rights to do so,
 // only if the values say so.
 func TestFollowedClusters(t *testing.T) {
@@ -118,14 +144,8 @@ func TestFollowedClusters(t *testing.T) {
 		"{rights: {create: true}, network: {enabled: true, clusterConfigs: true, clusters: follow}}": "get list patch list watch",
 	} {
 		var verbs []string
-		for _, o := range mustRender(t, values)["rights.yaml"] {
-			rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
-			for _, r := range rules {
-				if resources, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "resources"); slices.Contains(resources, "clusters") {
-					all, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "verbs")
-					verbs = append(verbs, all...)
-				}
-			}
+		for _, r := range rightsOn(t, values, "clusters") {
+			verbs = append(verbs, r.verbs...)
 		}
 		if got := strings.Join(verbs, " "); got != want {
 			t.Errorf("%s gives %q on Clusters, want %q", values, got, want)
@@ -150,19 +170,8 @@ func TestRightsOfWhatTheWorkerReads(t *testing.T) {
 		"{rights: {create: true}, network: {enabled: true}, config: {network: {config: ranges}}}":                     "hap.r-hap-worker-network ipamconfigs ranges",
 	} {
 		var got []string
-		for _, o := range mustRender(t, values)["rights.yaml"] {
-			rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
-			for _, r := range rules {
-				resources, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "resources")
-				names, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "resourceNames")
-				if slices.Contains(resources, "configmaps") || slices.Contains(resources, "ipamconfigs") {
-					where := o.GetNamespace()
-					if where == "" {
-						where = o.GetName()
-					}
-					got = append(got, strings.Join(slices.Concat([]string{where}, resources, names), " "))
-				}
-			}
+		for _, r := range rightsOn(t, values, "configmaps", "ipamconfigs") {
+			got = append(got, strings.Join(slices.Concat([]string{r.in}, r.resources, r.names), " "))
 		}
 		if !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: rights %q, want %q", values, got, want)
@@ -182,14 +191,8 @@ func TestEventsOfBindings(t *testing.T) {
 		"{rights: {create: true}, config: {gardener: {events: true, resource: secretbindings}}}": "create patch",
 	} {
 		var verbs []string
-		for _, o := range mustRender(t, values)["rights.yaml"] {
-			rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
-			for _, r := range rules {
-				if resources, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "resources"); slices.Contains(resources, "events") {
-					all, _, _ := unstructured.NestedStringSlice(r.(map[string]any), "verbs")
-					verbs = append(verbs, all...)
-				}
-			}
+		for _, r := range rightsOn(t, values, "events") {
+			verbs = append(verbs, r.verbs...)
 		}
 		if got := strings.Join(verbs, " "); got != want {
 			t.Errorf("%s gives %q on Events, want %q", values, got, want)

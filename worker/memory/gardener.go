@@ -337,7 +337,7 @@ func (g *Gardener) Claimable(pool engine.Pool, tenant string, internalTenant boo
 // Shared returns the bindings of a shared pool that may be assigned, from the cache.
 func (g *Gardener) Shared(pool engine.Pool) []engine.Binding { return g.cache.Shared(pool) }
 
-// Barred returns the names of the tenant's own bindings that must not gain a runtime, from the cache.
+// Barred returns the names of the tenant's and the unclaimed bindings that must not gain a runtime, from the cache.
 func (g *Gardener) Barred(pool engine.Pool, tenant string, internalTenant bool) []string {
 	return g.cache.Barred(pool, tenant, internalTenant)
 }
