@@ -156,11 +156,7 @@ func (w *world) setNetwork(c command) (string, error) {
 	if w.extend == nil {
 		return "", nil
 	}
-	if err := w.blocks.SetParents(w.ctx, parsed.Parents); err != nil {
-		return "", err
-	}
 	w.extend.Wanted()
-	w.worker.Wake()
 	return "", nil
 }
 

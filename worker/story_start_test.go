@@ -103,7 +103,7 @@ func (w *world) beside() {
 		w.rebuilder.Ranges, w.rebuilder.Networks, w.purger.Blocks = w.blocks, w.networks.Config, w.blocks
 		w.extend = &ranges.Reconciler{
 			Ranges: w.blocks, Networks: w.networks.Config, Ledger: w.ledger, Runtime: w.redis.Runtime, Rebuild: w.rebuilder,
-			Subjects: w.subjects, Observer: w.observer(), Keeper: w.blocks,
+			Subjects: w.subjects, Observer: w.observer(), Keeper: w.blocks, Room: func() { w.worker.Wake() },
 		}
 		if w.notes != nil {
 			w.configs = &ranges.ClusterConfigs{

@@ -6,13 +6,11 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/worker/filewatch"
-	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
@@ -22,8 +20,6 @@ type networks struct {
 
 	mu      sync.Mutex
 	content []byte // source of current
-
-	storing sync.Mutex // held while parents are written, so that those of an older configuration are not the last
 }
 
 // Config returns the present configuration, nil if there is none.
@@ -45,6 +41,11 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 	d.parts.extend = &ranges.Reconciler{
 		Ranges: d.parts.ranges, Networks: d.networks.Config, Ledger: d.parts.ledger, Runtime: d.parts.counters.Runtime,
 		Rebuild: d.parts.rebuild, Subjects: d.parts.subjects, Observer: d.observer(), Keeper: d.parts.ranges,
+		Room: func() {
+			if w := d.parts.worker.Load(); w != nil {
+				w.Wake()
+			}
+		},
 	}
 	if err := d.followClusters(background); err != nil {
 		return err
@@ -125,28 +126,6 @@ func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 	d.networks.current.Store(config)
 	d.tel.Metrics.Reload(ctx, nil)
 	d.log.Info("applied the network configuration", "parents", len(config.Parents), "rules", len(config.Rules))
-	d.running.Go(func() {
-		d.setParents(ctx, d.parts.ranges, config)
-		d.parts.extend.Wanted() // its rules may match existing clusters
-	})
-	if w := d.parts.worker.Load(); w != nil {
-		w.Wake() // there may be free ranges for waiting requests
-	}
+	d.parts.extend.Wanted() // writes the parents; the rules may match existing clusters
 	return nil
-}
-
-// setParents writes the parent ranges of a configuration to Redis. It tries until it succeeds, ctx ends or
-// the configuration is replaced. While Redis has no ranges, it cannot succeed.
-func (d *daemon) setParents(ctx context.Context, ranges *blocks.Ranges, config *network.Config) {
-	err := loop.Retry(ctx, loop.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second}, func() error {
-		d.networks.storing.Lock()
-		defer d.networks.storing.Unlock()
-		if d.networks.Config() != config {
-			return nil
-		}
-		return ranges.SetParents(ctx, config.Parents)
-	}, nil)
-	if err != nil && ctx.Err() == nil {
-		d.log.Error("could not store the parent ranges of the network configuration in Redis", "error", err)
-	}
 }

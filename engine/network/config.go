@@ -47,11 +47,12 @@ type Cluster struct {
 	Purposes  []string          `json:"purposes"`
 }
 
-// Match returns the rules that match the cluster, in the order of the configuration.
+// Match returns the rules that match the cluster, in the order of the configuration. A rule without injections
+// does nothing, so it matches no cluster.
 func (c *Config) Match(cluster Cluster) []Rule {
 	var matching []Rule
 	for _, r := range c.Rules {
-		if r.Selector.Matches(cluster) {
+		if len(r.Injections) > 0 && r.Selector.Matches(cluster) {
 			matching = append(matching, r)
 		}
 	}

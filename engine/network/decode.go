@@ -284,12 +284,13 @@ func injectedAt(in *Injection, where *placedInjection, n document.Node) {
 			ok = false
 		}
 	}
+	if ok && pointer == "" { // a Shoot's patch has no such path
+		n.Fault(document.Value, "is the root: the CIDR would stand in place of the whole manifest; name a field")
+		ok = false
+	}
 	if !ok {
 		in.Paths = append(in.Paths, unreadPath)
 		return
-	}
-	if pointer == "" {
-		n.Warn(document.Value, "is the root: the CIDR would stand in place of the whole manifest")
 	}
 	in.Paths = append(in.Paths, pointer)
 }

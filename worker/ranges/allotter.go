@@ -76,6 +76,9 @@ func (a *Allotter) Acquire(ctx context.Context, e events.Event, attempt string) 
 		rules = held.config.Match(clusterOf(e.Provision.Cluster, e.Provision.ShootName))
 	}
 	got, err := a.Blocks.Acquire(ctx, e.RuntimeID, attempt, rules)
+	if otherParents(err, held.config) {
+		a.Late.Wanted() // a pass writes the parents
+	}
 	if engine.CodeOf(err) == engine.CodeNetworkExhausted {
 		held.Full = err
 		return held, nil
@@ -89,6 +92,15 @@ func (a *Allotter) Acquire(ctx context.Context, e events.Event, attempt string) 
 	}
 	held.Applied = got.Applied
 	return held, nil
+}
+
+// otherParents reports whether err says that Redis has the parents of another configuration. That is so after a
+// rebuild by a worker without a configuration, or with one from before.
+func otherParents(err error, config *network.Config) bool {
+	if full, ok := errors.AsType[*network.Exhausted](err); ok {
+		return len(full.Left) == 0 && len(config.Parents) > 0
+	}
+	return errors.Is(err, network.ErrUnknownParent)
 }
 
 // Return returns the blocks of a provision that were taken in the name of by: a request with all its
@@ -131,11 +143,25 @@ func (a *Allotter) Stored(r events.Reply, held Held) {
 		}
 		a.Follower.answered(r, held.Applied)
 	}
-	a.Stands(r)
+	a.noted(r)
 }
 
-// Stands requests the update of the runtime's ClusterConfigs if r is assigned or released.
+// Stands is called if a reply is found stored: the worker that stored it may have stopped before Stored. If it is
+// an assignment that does not have all rules that match its cluster now, Stands requests a pass over all clusters.
 func (a *Allotter) Stands(r events.Reply) {
+	if a != nil && r.Status == events.StatusAssigned {
+		if config := a.Networks(); config != nil {
+			lacks, _ := lacking(config.Match(a.Follower.standing(r.Cluster, r.ShootName)), []events.Reply{r})
+			if len(lacks) > 0 {
+				a.Late.Wanted()
+			}
+		}
+	}
+	a.noted(r)
+}
+
+// noted requests the update of the runtime's ClusterConfigs if r is assigned or released.
+func (a *Allotter) noted(r events.Reply) {
 	if a != nil && a.Notes != nil && (r.Status == events.StatusAssigned || r.Status == events.StatusReleased) {
 		a.Notes.Changed(r.RuntimeID)
 	}

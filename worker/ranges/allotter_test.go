@@ -40,6 +40,31 @@ func TestExtendAfterALateAnswer(t *testing.T) {
 	}
 }
 
+// A worker that finds its answer stored does not know by which configuration it was decided. It requests a pass if
+// the answer does not have what the rules give its cluster now.
+func TestStoredAnswerWithoutARule(t *testing.T) {
+	t.Parallel()
+	config := &network.Config{Rules: []network.Rule{{ID: "a", Injections: []network.Injection{{Paths: []string{"/a"}, Size: 28}}}, {ID: "idle"}}}
+	for _, c := range []struct {
+		name   string
+		config *network.Config
+		reply  events.Reply
+		want   wanted
+	}{
+		{"has all", config, events.Reply{Status: events.StatusAssigned, Network: []events.Network{{Rule: "a"}}}, 0},
+		{"lacks one", config, events.Reply{Status: events.StatusAssigned}, 1},
+		{"has its path by another rule", config, events.Reply{Status: events.StatusAssigned, Network: []events.Network{{Rule: "b", Paths: []string{"/a"}}}}, 0},
+		{"there are no rules", nil, events.Reply{Status: events.StatusAssigned}, 0},
+		{"is refused", config, events.Reply{Status: events.StatusRejected}, 0},
+	} {
+		var asked wanted
+		a := &Allotter{Networks: configFake(c.config), Late: &asked}
+		if a.Stands(c.reply); asked != c.want {
+			t.Errorf("%s: asked %d times, want %d", c.name, asked, c.want)
+		}
+	}
+}
+
 // Without network configuration there is no allotter, and every call of it is a no-op.
 func TestNoAllotter(t *testing.T) {
 	t.Parallel()

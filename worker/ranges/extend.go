@@ -31,13 +31,17 @@ type Reconciler struct {
 	Rebuild  account.Rebuilder
 	Subjects events.Subjects
 	Observer observe.Observer
-	// Keeper repairs the ranges in Redis. Nil skips that.
+	// Keeper sets the parents and repairs the ranges in Redis. Nil skips that.
 	Keeper Keeper
+	// Room is called once the parents of a new configuration are in Redis: requests that wait may find
+	// room. It may be nil, and must not block.
+	Room func()
 	// Configs writes the ClusterConfigs. It may be nil.
 	Configs *ClusterConfigs
 	// Follower provides the present Cluster for selectors. If it is nil, the event's data are used.
 	Follower *Follower
 
+	parents   *network.Config // whose parents the last pass wrote
 	once      sync.Once
 	signal    chan struct{}
 	exhausted atomic.Bool // in the last pass a rule found no room
@@ -80,14 +84,17 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 			return x.withdraw(ctx, runtime, place)
 		}
 		_, err = x.Ledger.Publish(ctx, place.subject, extra(place.request, inForce(answers), held), place.sequence)
-		if err == nil {
+		switch {
+		case err == nil:
 			x.served(ctx, runtime, place.request, held, answers)
 			if x.Configs != nil {
 				x.Configs.Changed(runtime)
 			}
 			return nil
-		}
-		if !errors.Is(err, storage.ErrWrongLastSequence) {
+		case errors.Is(err, storage.ErrUnstorable): // as on each retry: other clusters do not wait for this one
+			x.Observer.Extended(ctx, observe.Extended{Runtime: runtime, Request: place.request, Rule: rules[0].ID, Err: err})
+			return x.withdraw(ctx, runtime, place)
+		case !errors.Is(err, storage.ErrWrongLastSequence):
 			return err
 		}
 		// Another worker has stored a reply, or a rebuild has sealed this one. Start over.
@@ -162,14 +169,16 @@ func (x *Reconciler) acquire(ctx context.Context, runtime, request string, rules
 	return held, nil
 }
 
-// withdraw returns the blocks that were taken for a runtime that is gone: its deprovision may have freed its
-// blocks before these were taken. Another worker, which saw the runtime before it went, may be about to
-// publish an extra reply with the same blocks. So withdraw first seals the id, as a rebuild does, which makes
-// that publish fail. If the extra reply is stored already, the deprovision frees the blocks with the others.
+// withdraw returns the blocks of an extra reply that is not to be stored. If the runtime is gone, its deprovision
+// may have freed its blocks before these were taken. Another worker, which saw the runtime before it went, may be
+// about to publish an extra reply with the same blocks. So withdraw first seals the id, as a rebuild does, which
+// makes that publish fail. If another worker has stored the extra reply, or has withdrawn it and may have done so
+// before these blocks were taken, withdraw returns nothing and requests a pass, which reads what the ledger has.
 func (x *Reconciler) withdraw(ctx context.Context, runtime string, place begun) error {
 	seal := events.Reply{RequestID: place.request, RuntimeID: runtime, Status: events.StatusSealed}
 	switch _, err := x.Ledger.Publish(ctx, place.subject, seal, place.sequence); {
 	case errors.Is(err, storage.ErrWrongLastSequence):
+		x.Wanted()
 		return nil
 	case err != nil:
 		return err

@@ -26,12 +26,17 @@ type archiveFake struct {
 	last   uint64
 	stored map[string]events.Stored
 
-	beforePublish func(events.Reply) // called for replies that are not sealed
+	beforePublish func(events.Reply)       // called for replies that are not sealed
+	refuses       func(events.Reply) error // what Publish returns for such a reply, unless it is nil
+	unreadable    string                   // the subject whose last reply is a newer version's
 }
 
 func (a *archiveFake) Last(_ context.Context, subject string) (events.Stored, bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if subject == a.unreadable {
+		return events.Stored{}, false, events.ErrUnknownReply
+	}
 	stored, found := a.stored[subject]
 	return stored, found, nil
 }
@@ -39,6 +44,11 @@ func (a *archiveFake) Last(_ context.Context, subject string) (events.Stored, bo
 func (a *archiveFake) Publish(_ context.Context, subject string, r events.Reply, expect uint64) (uint64, error) {
 	if a.beforePublish != nil && r.Final() {
 		a.beforePublish(r)
+	}
+	if a.refuses != nil && r.Final() {
+		if err := a.refuses(r); err != nil {
+			return 0, err
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

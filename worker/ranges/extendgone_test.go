@@ -98,6 +98,9 @@ func TestExtendOfOneThatGoesOnceAnotherHasPublished(t *testing.T) {
 	x.serve(other, "rt-2")
 	x.want("rt", map[string]string{"req-rt-net1": "a"})
 	x.disjoint(2)
+	if len(other.signal) != 1 {
+		t.Error("no pass looks for blocks that were taken after the deprovision had freed all")
+	}
 }
 
 // lostPool has no record of a runtime: its pool is not built.

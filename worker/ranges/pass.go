@@ -62,12 +62,15 @@ func (x *Reconciler) Run(ctx context.Context) {
 	}, x.Pass)
 }
 
-// Pass compares Redis and the ClusterConfigs with the ledger, and extends every cluster that does not have
-// all rules that match it now. It does nothing if there is no configuration.
+// Pass writes the parents, compares Redis and the ClusterConfigs with the ledger, and extends every cluster that
+// does not have all rules that match it now. It does nothing if there is no configuration.
 func (x *Reconciler) Pass(ctx context.Context) error {
 	config := x.Networks()
 	if config == nil {
 		return nil
+	}
+	if err := x.setParents(ctx, config); err != nil {
+		return err
 	}
 	g, err := x.gather(ctx)
 	if err != nil {
@@ -81,6 +84,22 @@ func (x *Reconciler) Pass(ctx context.Context) error {
 	}
 	x.exhausted.Store(false)
 	return x.extendAll(ctx, config, g)
+}
+
+// setParents writes the parents of the configuration. Each pass does, although Redis has them usually: a rebuild by
+// a worker without this configuration leaves others behind.
+func (x *Reconciler) setParents(ctx context.Context, config *network.Config) error {
+	if x.Keeper == nil {
+		return nil
+	}
+	if err := x.Keeper.SetParents(ctx, config.Parents); err != nil {
+		return x.notBuilt(err)
+	}
+	if x.parents != config && x.Room != nil {
+		x.Room()
+	}
+	x.parents = config
+	return nil
 }
 
 // gather reads the ClusterConfigs and the ledger. If it cannot read the ClusterConfigs, it goes on without

@@ -3,6 +3,7 @@ package ranges
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,6 +19,8 @@ import (
 // Keeper reads and repairs the network ranges in Redis: package blocks. Every method may return
 // account.ErrNotBuilt. All of them are idempotent.
 type Keeper interface {
+	// SetParents replaces the parents. The next Acquire uses them.
+	SetParents(ctx context.Context, parents []network.Parent) error
 	// State reads the whole state of the ranges.
 	State(ctx context.Context) (network.State, error)
 	// Restore puts a record back, even if its blocks overlap others, and reports whether it did.
@@ -291,6 +294,9 @@ func (x *Reconciler) returnRefused(ctx context.Context, state network.State, g *
 
 func (x *Reconciler) returnIfRefused(ctx context.Context, runtime, request string) (bool, error) {
 	stored, found, err := x.Ledger.Last(ctx, x.Subjects.Reply(runtime, request))
+	if errors.Is(err, events.ErrUnknownReply) {
+		return false, nil // it may be an assignment by a newer version
+	}
 	if err != nil || !found || !stored.Reply.Final() || stored.Reply.Status == events.StatusAssigned {
 		return false, err
 	}

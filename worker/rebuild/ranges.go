@@ -22,8 +22,6 @@ type RangeBuilder interface {
 	BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (bool, error)
 	RenewRebuild(ctx context.Context, token string, now time.Time) (bool, error)
 	Install(ctx context.Context, token string, state network.State) (bool, error)
-	// SetParents replaces the parents. The next Acquire uses them.
-	SetParents(ctx context.Context, parents []network.Parent) error
 }
 
 // rebuildRanges rebuilds the network ranges (rule 13) if they are not built or not in force. Like the rebuild
@@ -82,12 +80,6 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 	}
 	if !installed {
 		return ErrElsewhere
-	}
-	if config := r.Networks(); config != nil {
-		// The configuration may have changed since gatherRanges.
-		if err := r.Ranges.SetParents(ctx, config.Parents); err != nil {
-			return err
-		}
 	}
 	info.Ranges, info.Duration = len(state.Records), r.Now().Sub(begin)
 	r.Observer.Rebuild(ctx, info)

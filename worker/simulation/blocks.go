@@ -58,7 +58,7 @@ func (b blocks) Applied(ctx context.Context, cluster string) ([]network.Applied,
 }
 
 func (b blocks) SetParents(ctx context.Context, parents []network.Parent) error {
-	_, err := ranged(ctx, b, "set parents", "", func(ctx context.Context, r *memory.Ranges) (any, error) { return nil, r.SetParents(ctx, parents) })
+	_, err := ranged(ctx, b, opParents, "", func(ctx context.Context, r *memory.Ranges) (any, error) { return nil, r.SetParents(ctx, parents) })
 	return err
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/suggest"
 	"github.com/hap-worker/hap-worker/engine/terms"
-	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
@@ -45,6 +44,7 @@ const (
 	opTerm    = "end"
 	opInfo    = trace.Info
 	opReopen  = "reopen the consumer"
+	opParents = "set parents" // begins a pass over the network ranges
 	opBuilt   = trace.Built
 	opAssign  = "assign"
 	opInstall = "install"
@@ -240,12 +240,12 @@ func (p *process) Admission(c *call, last time.Time) time.Time {
 	if last.IsZero() || !c.Arrived.After(last) {
 		return c.Arrived
 	}
-	switch {
-	case c.Op == opBuilt:
+	switch c.Op {
+	case opBuilt:
 		return last.Add(rebuildPause)
-	case c.Op == opReopen:
+	case opReopen:
 		return last.Add(7500 * time.Millisecond)
-	case c.Op == "walk "+events.StreamReplies && c.Actor == p.extends:
+	case opParents:
 		return last.Add(rangesPause)
 	default:
 		return c.Arrived

@@ -1,0 +1,144 @@
+package ranges
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/worker/observe"
+)
+
+// keeperFake keeps the ranges of a spaceFake.
+type keeperFake struct {
+	Keeper
+	*spaceFake
+	lost bool // until they are built again
+}
+
+func (k *keeperFake) SetParents(_ context.Context, parents []network.Parent) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.lost {
+		return account.ErrNotBuilt
+	}
+	k.space.SetParents(parents)
+	return nil
+}
+
+func (k *keeperFake) State(context.Context) (network.State, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.space.Snapshot(), nil
+}
+
+func parentsOf(cidr string) []network.Parent {
+	return []network.Parent{{ID: "foo", CIDRs: []netip.Prefix{netip.MustParsePrefix(cidr)}}}
+}
+
+// Each pass writes the parents, and Room is called once for each configuration, when they are written.
+func TestPassWritesTheParents(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t, "rt")
+	e, keeper, called := x.worker("a"), &keeperFake{spaceFake: x.space}, 0
+	e.Networks().Parents = parentsOf("10.9.0.0/24")
+	e.Keeper, e.Room = keeper, func() { called++ }
+	keeper.lost = true
+	if err := e.Pass(t.Context()); !errors.Is(err, account.ErrNotBuilt) || called > 0 {
+		t.Fatalf("without ranges: called %d times, %v", called, err)
+	}
+	keeper.lost = false
+	for range 2 { // before the second pass, a worker with older rules rebuilds the ranges
+		x.space.space.SetParents(parentsOf("10.0.0.0/24"))
+		x.pass(e)
+		if got := x.space.space.Snapshot().Parents; called != 1 || got[0].CIDRs[0].String() != "10.9.0.0/24" {
+			t.Fatalf("called %d times, and the parents are %v", called, got)
+		}
+	}
+	x.want("rt", map[string]string{"req-rt-net1": "a"})
+	next := *e.Networks()
+	e.Networks = configFake(&next)
+	if x.pass(e); called != 2 {
+		t.Errorf("after another configuration: called %d times", called)
+	}
+}
+
+// A request whose rules do not fit the parents in Redis has a pass write them.
+func TestOtherParents(t *testing.T) {
+	t.Parallel()
+	named := network.Rule{ID: "a", Injections: []network.Injection{{Paths: []string{"/a"}, Parents: []string{"foo"}, Size: 28}}}
+	anyParent := network.Rule{ID: "b", Injections: []network.Injection{{Paths: []string{"/b"}, Size: 28}}}
+	for _, c := range []struct {
+		name string
+		rule network.Rule
+		has  []network.Parent
+		want wanted
+		code engine.Code
+	}{
+		{"there is no such parent", named, nil, 1, engine.CodeInternal},
+		{"there is none at all", anyParent, nil, 1, ""},
+		{"they are full", anyParent, parentsOf("10.0.0.0/28"), 0, ""},
+		{"it has room", named, parentsOf("10.0.0.0/24"), 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var asked wanted
+			space := network.NewSpace()
+			space.SetParents(c.has)
+			if _, err := space.Acquire("other", "other", []network.Rule{anyParent}); err != nil && c.has != nil {
+				t.Fatal(err)
+			}
+			config := &network.Config{Parents: parentsOf("10.0.0.0/24"), Rules: []network.Rule{c.rule}}
+			a := &Allotter{Blocks: &spaceFake{space: space}, Networks: configFake(config), Late: &asked}
+			_, err := a.Acquire(t.Context(), events.Event{RuntimeID: "rt", Provision: &events.Provision{}}, "a")
+			if engine.CodeOf(err) != c.code || asked != c.want {
+				t.Errorf("asked %d times, want %d; %v", asked, c.want, err)
+			}
+		})
+	}
+}
+
+// An extra reply that NATS does not take stops no other cluster, and its blocks are free again.
+func TestExtraReplyThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t, "rt-1", "rt-2")
+	x.archive.refuses = func(r events.Reply) error {
+		if r.RuntimeID == "rt-1" {
+			return storage.ErrUnstorable
+		}
+		return nil
+	}
+	x.pass(x.worker("a"))
+	x.want("rt-1", map[string]string{})
+	x.want("rt-2", map[string]string{"req-rt-2-net1": "a"})
+	if left := x.space.space.Applied("rt-1"); len(left) > 0 {
+		t.Errorf("it has %v", left)
+	}
+	if len(x.told) != 2 || !slices.ContainsFunc(x.told, func(e observe.Extended) bool { return e.Runtime == "rt-1" && errors.Is(e.Err, storage.ErrUnstorable) }) {
+		t.Errorf("told %v", x.told)
+	}
+}
+
+// The blocks of a request with a newer version's reply are not returned: it may be an assignment.
+func TestReplyOfANewerVersionIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t, "rt")
+	e := x.worker("a")
+	e.Keeper = &keeperFake{spaceFake: x.space}
+	e.Networks().Parents = parentsOf("10.0.0.0/24")
+	x.archive.unreadable = x.subjects.Reply("newer", "p-1")
+	if _, err := x.space.space.Acquire("newer", "p-1", e.Networks().Rules); err != nil {
+		t.Fatal(err)
+	}
+	x.pass(e)
+	if left := x.space.space.Applied("newer"); len(left) != 1 {
+		t.Errorf("it has %v", left)
+	}
+	x.want("rt", map[string]string{"req-rt-net1": "a"})
+}
