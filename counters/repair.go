@@ -100,8 +100,9 @@ func (s *Store) Restore(ctx context.Context, pool, runtime string, was, rt accou
 //	Returns {'OK', 1 if it was dropped}
 var dropAdoptedScript = script.New("drop adopted", []string{records}, `
 local rt = get_runtime(ARGV[1])
-if rt.state ~= 'assigned' or rt.origin ~= 'shoot' or rt.binding ~= ARGV[2] then return {'OK', 0} end
+if rt.state ~= 'assigned' or rt.origin ~= 'shoot' or rt.request ~= '' or rt.binding ~= ARGV[2] then return {'OK', 0} end
 local rec = get_binding(rt.binding)
+if rec.state == 'claimed' and rec.count <= 1 and not is_shared(rec) then return {'OK', 0} end
 if rec.known then
   rec.count = math.max(0, rec.count - 1)
   put_binding(rt.binding, rec)
@@ -111,8 +112,8 @@ return {'OK', 1}
 `)
 
 // DropAdopted removes a runtime that was read only from a Shoot, once the Shoot is gone. It reports whether it
-// did, and changes nothing unless the runtime is assigned to the binding with the Origin account.Adopted. A
-// claim whose count becomes 0 does not drain. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// did, and changes nothing unless the runtime is assigned to the binding with the Origin account.Adopted, and by
+// no request, or if it is the last runtime of a claim. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error) {
 	return s.mend(ctx, dropAdoptedScript, pool, []string{runtime, binding})
 }

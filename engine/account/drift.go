@@ -85,7 +85,12 @@ const (
 // an account from a tenant, is Reported, or Doubted at most.
 func (d Drift) Remedy() Remedy {
 	switch d.Kind {
-	case CountWrong, WaitingUnknown, RuntimeGoneAlready, ShootGone, PlaceMissing, SequenceBehind, LabelUnfollowed, GenerationDiffers:
+	case CountWrong, WaitingUnknown, RuntimeGoneAlready, PlaceMissing, SequenceBehind, LabelUnfollowed, GenerationDiffers:
+		return Mended
+	case ShootGone:
+		if d.Record.last() {
+			return DrainOnly // without the runtime, its deprovision would not drain the claim
+		}
 		return Mended
 	case RuntimeMissing, RuntimeElsewhere, ShootUnknown:
 		if d.Wanted.State != "" {
@@ -211,13 +216,15 @@ func (c *comparison) assigned(id string, rt Runtime) {
 	switch place := c.places[id]; {
 	case place == Place{}:
 		c.note(PlaceMissing, Drift{Runtime: id}, "assigned to %s, the directory does not have it", rt.Binding)
+	case place.Gone:
+		c.note(PlaceWrong, Drift{Runtime: id}, "assigned to %s, the directory has it as gone", rt.Binding)
 	case place.Pool != c.pool:
 		c.note(PlaceWrong, Drift{Runtime: id}, "assigned to %s, the directory has it in pool %q", rt.Binding, place.Pool)
 	}
 	at, known := c.runtimes[id]
 	d := Drift{Binding: rt.Binding, Runtime: id}
 	switch {
-	case known && at.State == RuntimeGone && at.Sequence > rt.Sequence:
+	case known && at.State == RuntimeGone && (at.pool == "" || at.Sequence > rt.Sequence): // without a pool, it is a number of its bucket
 		c.note(RuntimeGoneAlready, d, "released in the ledger by number %d, Redis has it assigned by %d", at.Sequence, rt.Sequence)
 	case known && at.State == RuntimeAssigned && at.Binding == rt.Binding:
 		if at.pool != c.pool {

@@ -14,7 +14,7 @@ import (
 // TestGathering; the lines below it are the records in Redis:
 //
 //	binding NAME STATE [tenant=T] [g=N] [confirmed] [count=N]
-//	runtime ID STATE [on=BINDING] [seq=N] [tenant=T] [origin=O] [place=P]
+//	runtime ID STATE [on=BINDING] [seq=N] [tenant=T] [origin=O] [place=P | gone]
 //	seq N
 //
 // all in pool=p, and a runtime in the directory under its pool unless it says otherwise.
@@ -73,6 +73,9 @@ func redisHas(t *testing.T, text string) (map[string]account.Snapshot, map[strin
 			}
 			if place := f.text("place", pool); place != "" {
 				places[f[1]] = account.Place{Pool: place}
+			}
+			if f.has("gone") {
+				places[f[1]] = account.Place{Gone: true, Sequence: 1}
 			}
 		}
 	}

@@ -124,6 +124,9 @@ func (rec Record) less() Record {
 	return rec
 }
 
+// last reports whether the record is a claim that one runtime fewer would leave empty.
+func (rec Record) last() bool { return rec.State == InUse && rec.Count <= 1 && !rec.shared() }
+
 // shared reports whether the binding is in a shared pool: in use, without a tenant.
 func (rec Record) shared() bool { return rec.State == InUse && rec.Tenant == "" }
 

@@ -53,17 +53,19 @@ func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, er
 	return true, nil
 }
 
-// DropAdopted deletes a runtime that was adopted from a Shoot, after the Shoot is gone. A claim that becomes
-// empty by it does not drain. DropAdopted reports whether it deleted the runtime. It may return ErrNotBuilt.
+// DropAdopted deletes a runtime that was adopted from a Shoot, and that no request was answered with, after the
+// Shoot is gone. It keeps the last runtime of a claim: the deprovision, which is still to come, drains the claim.
+// DropAdopted reports whether it deleted the runtime. It may return ErrNotBuilt.
 func (p *Pool) DropAdopted(runtime, binding string) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
 	}
 	rt := p.runtimes[runtime]
-	if rt.State != RuntimeAssigned || rt.Origin != Adopted || rt.Binding != binding {
+	rec, known := p.bindings[binding]
+	if rt.State != RuntimeAssigned || rt.Origin != Adopted || rt.Request != "" || rt.Binding != binding || rec.last() {
 		return false, nil
 	}
-	if rec, known := p.bindings[binding]; known {
+	if known {
 		rec.Count = max(0, rec.Count-1)
 		p.put(binding, rec)
 	}

@@ -38,7 +38,6 @@ type Repairer interface {
 	Raise(ctx context.Context, pool string, sequence int64) (bool, error)
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
 	Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error)
-	ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error)
 	ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
 	TakeBack(ctx context.Context, pool, runtime, request string) error
 	Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error)

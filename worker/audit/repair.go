@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Repair repairs a drift if that is safe, and reports whether Redis changed. It drains an idle claim only if
-// drainIdle is true.
+// Repair repairs a drift if that is safe, and reports whether Redis changed. It drains a claim, idle or with a
+// runtime whose Shoot is gone, only if drainIdle is true.
 func (a *Audit) Repair(ctx context.Context, d account.Drift, drainIdle bool) (bool, error) {
 	changed, err := a.mend(ctx, d, drainIdle)
 	if err != nil {
@@ -27,18 +27,17 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	case account.RuntimeMissing, account.ShootUnknown, account.RuntimeElsewhere:
 		return a.restore(ctx, d)
 	case account.RuntimeGoneAlready:
-		gone, err := a.Repairer.ReleaseRuntime(ctx, account.Place{Pool: d.Pool}, d.Runtime, "")
-		return err == nil && !gone.Repeated, err
+		return a.release(ctx, d, true)
 	case account.RuntimeUnknown:
 		return a.takeBack(ctx, d)
 	case account.WaitingUnknown:
 		return a.Repairer.Forget(ctx, d.Pool, d.Runtime, d.Entry.Sequence) // only under this sequence, since the runtime may be assigned by now
 	case account.ShootGone:
-		dropped, err := a.Repairer.DropAdopted(ctx, d.Pool, d.Runtime, d.Binding)
-		if err == nil && dropped {
-			_, err = a.Repairer.ForgetPlace(ctx, d.Runtime, account.Place{Pool: d.Pool})
+		if d.Remedy() == account.DrainOnly {
+			return a.release(ctx, d, drainIdle)
 		}
-		return dropped, err
+		// The entry of the directory stays: a provision may just have been assigned by it.
+		return a.Repairer.DropAdopted(ctx, d.Pool, d.Runtime, d.Binding)
 	case account.PlaceMissing:
 		place, err := a.Repairer.Locate(ctx, d.Runtime, d.Pool)
 		return place.Pool == d.Pool, err
@@ -56,6 +55,16 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	default:
 		return false, nil
 	}
+}
+
+// release takes a runtime off its account, as its deprovision would. An account without others drains. It does
+// nothing unless agreed.
+func (a *Audit) release(ctx context.Context, d account.Drift, agreed bool) (bool, error) {
+	if !agreed {
+		return false, nil
+	}
+	gone, err := a.Repairer.ReleaseRuntime(ctx, account.Place{Pool: d.Pool}, d.Runtime, "")
+	return err == nil && !gone.Repeated, err
 }
 
 // restore puts an assignment back. It first locates the runtime: the directory shows whether the runtime was

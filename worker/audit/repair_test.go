@@ -34,6 +34,46 @@ func (m *mender) Restore(_ context.Context, _, runtime string, _, rt account.Run
 	return m.restores, nil
 }
 
+func (m *mender) DropAdopted(_ context.Context, _, runtime, binding string) (bool, error) {
+	m.calls = append(m.calls, fmt.Sprintf("drop %s of %s", runtime, binding))
+	return true, nil
+}
+
+func (m *mender) ReleaseRuntime(_ context.Context, place account.Place, runtime, _ string) (account.Departure, error) {
+	m.calls = append(m.calls, fmt.Sprintf("release %s in %s", runtime, place.Pool))
+	return account.Departure{}, nil
+}
+
+// A runtime whose Shoot is gone leaves its account. If it is the last one of a claim, it leaves only if the operator
+// asks for that, as its deprovision would: otherwise that would find nothing to drain.
+func TestShootThatIsGone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		rec   account.Record
+		drain bool
+		want  []string
+	}{
+		{"beside another", account.Record{State: account.InUse, Tenant: "ga", Count: 2}, false, []string{"drop rt-1 of a"}},
+		{"the last", account.Record{State: account.InUse, Tenant: "ga", Count: 1}, false, nil},
+		{"the last, and the claim may drain", account.Record{State: account.InUse, Tenant: "ga", Count: 1}, true, []string{"release rt-1 in aws"}},
+		{"the last of a shared account", account.Record{State: account.InUse, Count: 1}, false, []string{"drop rt-1 of a"}},
+		{"the last of one that drains", account.Record{State: account.Draining, Tenant: "ga", Count: 1}, false, []string{"drop rt-1 of a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := &mender{}
+			gone := account.Drift{Kind: account.ShootGone, Pool: "aws", Binding: "a", Runtime: "rt-1", Record: c.rec}
+			if changed, err := (&audit.Audit{Repairer: m}).Repair(t.Context(), gone, c.drain); err != nil || changed != (c.want != nil) {
+				t.Error(changed, err)
+			}
+			if !slices.Equal(m.calls, c.want) {
+				t.Errorf("it does %q, want %q", m.calls, c.want)
+			}
+		})
+	}
+}
+
 // If a count is lowered before the lost runtimes are restored, another runtime may take the room, and the
 // account ends above its limit.
 func TestCountsAreRepairedLast(t *testing.T) {
