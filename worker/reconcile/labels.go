@@ -26,6 +26,8 @@ type Follower interface {
 	Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error)
 	// Pools returns the names of all pools that Redis knows, built or not.
 	Pools(ctx context.Context) ([]string, error)
+	// Binding returns a binding's record, a free one if there is none.
+	Binding(ctx context.Context, pool, binding string) (account.Record, error)
 	// Bindings returns the records of a pool.
 	Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error]
 }
@@ -173,15 +175,17 @@ func (s *Labels) follow(ctx context.Context, b engine.Binding) error {
 	return s.observe(ctx, b.Pool().Name(), account.LabelOf(b, 0))
 }
 
-// aboveAll is a generation above every claim's.
-const aboveAll = 1 << 52
-
 // forget applies rule 10 to a binding that was deleted or has left its pool: it counts as unclaimed and clean
 // there. Otherwise, if a binding of the same name is created again, its record would seem to be a claim that
-// has not written its label yet, and the binding would be lost to the pool.
+// has not written its label yet, and the binding would be lost to the pool. forget reads the record before the
+// label, so that it ends no later claim, of a binding that was created again in between.
 func (s *Labels) forget(ctx context.Context, name string, pool engine.Pool) error {
 	if pool.Shared {
 		return nil
+	}
+	rec, err := s.Follower.Binding(ctx, pool.Name(), name)
+	if err != nil || rec.State == account.Free {
+		return s.notBuilt(err, pool.Name())
 	}
 	b, err := s.Bindings.Get(ctx, name)
 	switch {
@@ -190,7 +194,7 @@ func (s *Labels) forget(ctx context.Context, name string, pool engine.Pool) erro
 	case err != nil && engine.CodeOf(err) != engine.CodeUnknownBinding:
 		return err
 	}
-	return s.observe(ctx, pool.Name(), account.Label{Binding: name, Generation: aboveAll})
+	return s.observe(ctx, pool.Name(), account.Label{Binding: name, Generation: rec.Generation})
 }
 
 func (s *Labels) observe(ctx context.Context, pool string, l account.Label) error {

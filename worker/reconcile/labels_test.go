@@ -176,14 +176,68 @@ func TestOlderLabelIsAskedFor(t *testing.T) {
 	}
 }
 
+// A binding that is deleted is free in Redis. If it is made again and claimed in the same moment, that claim stays.
+func TestForgetOfADeletedBinding(t *testing.T) {
+	t.Parallel()
+	old := account.Record{State: account.Draining, Tenant: "ga", Generation: 2}
+	again := account.Record{State: account.Draining, Tenant: "gb", Generation: 3}
+	idle := account.Record{State: account.InUse, Tenant: "gb", Generation: 3}
+	for _, c := range []struct {
+		name             string
+		had, since, want account.Record
+	}{
+		{"drains", old, old, account.Record{State: account.Free}},
+		{"idle", idle, idle, account.Record{State: account.Free}},
+		{"made again, claimed, and left", old, again, again},
+		{"made again and claimed", old, idle, idle},
+		{"unknown", account.Record{State: account.Free}, again, again},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			counters := memory.NewCounters()
+			install := func(token string, rec account.Record) {
+				_, discarded := counters.Discard(t.Context(), "aws")
+				_, begun := counters.BeginRebuild(t.Context(), "aws", token, time.Time{}, 0)
+				_, built := counters.Install(t.Context(), "aws", token, account.Snapshot{Bindings: map[string]account.Record{"a": rec}})
+				if err := errors.Join(discarded, begun, built); err != nil {
+					t.Fatal(err)
+				}
+			}
+			install("e1", c.had)
+			s := Labels{Follower: counters, Rebuild: &rebuilds{}, Bindings: &sourceFake{before: func() { install("e2", c.since) }}}
+			if c.had.State == account.Free {
+				install("e2", c.since)
+				s.Follower = freed{counters}
+			}
+			if err := s.forget(t.Context(), "a", engine.Pool{HyperscalerType: "aws"}); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := counters.Binding(t.Context(), "aws", "a"); err != nil || got != c.want {
+				t.Errorf("it is %+v, %v; want %+v", got, err, c.want)
+			}
+		})
+	}
+}
+
+// freed has read the record before the binding was claimed.
+type freed struct{ Follower }
+
+func (freed) Binding(context.Context, string, string) (account.Record, error) {
+	return account.Record{State: account.Free}, nil
+}
+
 // sourceFake is one binding in the API.
 type sourceFake struct {
-	live  *engine.Binding // nil is not there
-	down  error
-	reads int
+	live   *engine.Binding // nil is not there
+	down   error
+	before func() // called before each read; may be nil
+	reads  int
 }
 
 func (s *sourceFake) Get(context.Context, string) (engine.Binding, error) {
+	if s.before != nil {
+		s.before()
+	}
 	s.reads++
 	switch {
 	case s.down != nil:
