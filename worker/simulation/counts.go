@@ -115,6 +115,9 @@ func (w *world) located(m *master) {
 			if rt.State != account.RuntimeAssigned {
 				continue
 			}
+			if l := w.truth.lives[rt.ID]; l != nil && w.truth.unsealed(l) {
+				continue // its answer may have come after its bucket was gathered, and before its pool was
+			}
 			if !w.inForce(m, pool.Name(), account.BucketOf(rt.ID)) {
 				continue // pool and bucket are built at different times, or one of them is not built
 			}
