@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/worker/filewatch"
 	"github.com/hap-worker/hap-worker/worker/ranges"
+	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
 // networks holds the present network configuration.
@@ -20,6 +21,8 @@ type networks struct {
 
 	mu      sync.Mutex
 	content []byte // source of current
+
+	refused atomic.Bool // a configuration was refused since current was read
 }
 
 // Config returns the present configuration, nil if there is none.
@@ -84,6 +87,7 @@ func (d *daemon) watchIPAMConfig(ctx, background context.Context) error {
 		if !found {
 			// Allotted ranges stay. New clusters get none until there is a configuration again.
 			d.networks.current.Store(nil)
+			d.tel.Metrics.Removed(telemetry.NetworkConfig)
 			d.log.Warn("the network configuration was removed: new clusters get no ranges", "source", name)
 			return
 		}
@@ -102,17 +106,18 @@ func (d *daemon) watchIPAMConfig(ctx, background context.Context) error {
 }
 
 func (d *daemon) networkRefused(ctx context.Context, source string, err error) {
-	d.tel.Metrics.Reload(ctx, err)
+	d.networks.refused.Store(true)
+	d.tel.Metrics.Reload(ctx, telemetry.NetworkConfig, err)
 	d.log.Error("rejected the changed network configuration; the last valid one stays in use", "source", source, "error", err)
 }
 
 // takeNetwork applies a network configuration to events that are handled from now on, to waiting requests and to
-// existing clusters. If it is the present one, takeNetwork does nothing. If it is invalid, takeNetwork returns
-// an error, and the present one stays.
+// existing clusters. If it is the present one, takeNetwork does nothing, unless another was refused since. If it is
+// invalid, takeNetwork returns an error, and the present one stays.
 func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 	d.networks.mu.Lock()
 	defer d.networks.mu.Unlock()
-	if bytes.Equal(content, d.networks.content) && d.networks.Config() != nil {
+	if bytes.Equal(content, d.networks.content) && d.networks.Config() != nil && !d.networks.refused.Load() {
 		return nil
 	}
 	config, warnings, err := network.Parse(content)
@@ -123,8 +128,9 @@ func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 		d.log.Warn("network configuration: " + warning.Error())
 	}
 	d.networks.content = content
+	d.networks.refused.Store(false)
 	d.networks.current.Store(config)
-	d.tel.Metrics.Reload(ctx, nil)
+	d.tel.Metrics.Reload(ctx, telemetry.NetworkConfig, nil)
 	d.log.Info("applied the network configuration", "parents", len(config.Parents), "rules", len(config.Rules))
 	d.parts.extend.Wanted() // writes the parents; the rules may match existing clusters
 	return nil

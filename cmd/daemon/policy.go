@@ -7,6 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/worker/filewatch"
+	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
 // openPolicy reads the catalog, the TypeInstances and the policy, and follows their changes until
@@ -16,20 +17,23 @@ func (d *daemon) openPolicy(ctx, background context.Context) error {
 	if c.Catalog == "" {
 		return nil
 	}
-	files := []string{c.Catalog}
-	reads := []func() error{d.readCatalog}
-	if c.TypeInstances != "" {
-		files, reads = append(files, c.TypeInstances), append(reads, d.readTypeInstances)
-	}
-	if c.File != "" {
-		files, reads = append(files, c.File), append(reads, d.readPolicyFile)
-	}
-	for i, read := range reads {
-		seen := filewatch.Sum(files[i])
-		if err := read(); err != nil {
+	for _, from := range []struct {
+		what telemetry.Configured
+		file string
+		read func() error
+	}{
+		{telemetry.PolicyCatalog, c.Catalog, d.readCatalog},
+		{telemetry.PolicyInstance, c.TypeInstances, d.readTypeInstances},
+		{telemetry.PolicyConfig, c.File, d.readPolicyFile},
+	} {
+		if from.file == "" {
+			continue
+		}
+		seen := filewatch.Sum(from.file)
+		if err := from.read(); err != nil {
 			return err
 		}
-		d.followFile(background, files[i], seen, func() { d.reloaded(background, files[i], read()) })
+		d.followFile(background, from.file, seen, func() { d.reloaded(background, from.what, from.file, from.read()) })
 	}
 	if c.File == "" {
 		if err := d.watchPolicy(ctx, background); err != nil {
@@ -48,11 +52,12 @@ func (d *daemon) watchPolicy(ctx, background context.Context) error {
 	watch, err := connect.PolicyConfig(d.cfg, func(content string, found bool) {
 		if !found {
 			d.policies.DropPolicy()
+			d.tel.Metrics.Removed(telemetry.PolicyConfig)
 			d.changedPolicy()
 			d.log.Warn("the policy was removed: requests for an interface wait for a new one", "configMap", d.cfg.Policy.ConfigMap)
 			return
 		}
-		d.reloaded(background, name, d.policies.TakePolicy([]byte(content)), "digest", policy.Digest([]byte(content)))
+		d.reloaded(background, telemetry.PolicyConfig, name, d.policies.TakePolicy([]byte(content)), "digest", policy.Digest([]byte(content)))
 	}, func(text string) { d.log.Warn(text) })
 	if err != nil {
 		return err
@@ -64,10 +69,10 @@ func (d *daemon) watchPolicy(ctx, background context.Context) error {
 	return d.firstList(ctx, name, watch.WaitSynced)
 }
 
-// reloaded reports that a source of the policy was reloaded, or why it was rejected. After a
+// reloaded reports that a part of the policy was reloaded from source, or why it was rejected. After a
 // rejection, the last valid version stays in use. more has further attributes for the log.
-func (d *daemon) reloaded(ctx context.Context, source string, err error, more ...any) {
-	d.tel.Metrics.Reload(ctx, err)
+func (d *daemon) reloaded(ctx context.Context, what telemetry.Configured, source string, err error, more ...any) {
+	d.tel.Metrics.Reload(ctx, what, err)
 	if err != nil {
 		d.log.Error("rejected a changed policy, catalog or TypeInstances; the last valid version stays in use", append(more, "source", source, "error", err)...)
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/page"
+	"github.com/hap-worker/hap-worker/worker/ranges"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
@@ -48,6 +49,32 @@ func TestAuditSetsTheGauge(t *testing.T) {
 		}
 		if got := driftOf(tel, account.ClaimedIdle); got != c.idle {
 			t.Errorf("%s: claimed-idle is %q, want %q", c.what, got, c.idle)
+		}
+	}
+}
+
+// TestRefusedNetwork is a network configuration that is replaced by an invalid one, and changed back.
+func TestRefusedNetwork(t *testing.T) {
+	t.Parallel()
+	tel, err := telemetry.New(t.Context(), telemetry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tel.Shutdown(t.Context()) })
+	d := &daemon{tel: tel, log: slog.New(slog.DiscardHandler)}
+	d.parts.extend = &ranges.Reconciler{}
+	for _, c := range []struct{ content, refused, applied string }{
+		{"parentCIDRs: {a: [10.0.0.0/8]}", "0", "1"},
+		{"parentCIDRs: {a: [10.0.0.0/8]}", "0", "1"},
+		{"parentCIDRs: {a: [ten]}", "1", "1"},
+		{"parentCIDRs: {a: [10.0.0.0/8]}", "0", "2"},
+	} {
+		if err := d.takeNetwork(t.Context(), []byte(c.content)); err != nil {
+			d.networkRefused(t.Context(), "test", err)
+		}
+		refused, applied := scraped(tel, `hap_config_refused{source="network"}`), scraped(tel, "hap_config_reloads_total")
+		if refused != c.refused || applied != c.applied {
+			t.Errorf("after %s: refused %q, applied %q; want %q and %q", c.content, refused, applied, c.refused, c.applied)
 		}
 	}
 }

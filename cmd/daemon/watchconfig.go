@@ -27,7 +27,7 @@ func (d *daemon) watchConfig(ctx context.Context) {
 			w.Wake() // with the new limits and rules, waiting requests may find an account
 		}
 		d.reconcile.Store(&next.Worker.Reconcile)
-		d.tel.Metrics.Reload(ctx, nil)
+		d.tel.Metrics.Reload(ctx, telemetry.WorkerConfig, nil)
 		d.log.Info("applied the changed configuration", "rules", decisions.Rules().Len())
 		for _, warning := range next.Warnings() {
 			d.log.Warn(warning)
@@ -44,6 +44,6 @@ func (d *daemon) reloadFailed(ctx context.Context, err error) {
 		d.log.Warn("applied a part of the changed configuration; the rest needs a restart", "error", err)
 		return
 	}
-	d.tel.Metrics.Reload(ctx, err)
+	d.tel.Metrics.Reload(ctx, telemetry.WorkerConfig, err)
 	d.log.Error("rejected the changed configuration; the last valid one stays in use", "error", err)
 }

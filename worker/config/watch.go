@@ -41,8 +41,8 @@ func (e *NeedsRestart) Unwrap() error { return e.Rest }
 // It loads a changed file with the environment of current. Keys that need a restart keep the value in use; if
 // they differ in the file, Watch calls failed with a [NeedsRestart]. If another key has changed, Watch calls
 // changed with the whole new configuration. If the file cannot be read, or is invalid by itself or with the
-// kept values, Watch calls failed with the error, and the last configuration stays in use. It also calls
-// failed with errors after which changes may go unnoticed. It calls both from its goroutine. It also finds a
+// kept values, Watch calls failed with the error, and the last configuration stays in use. Once the file is valid
+// again, Watch calls changed even if nothing differs. It also calls failed with errors after which changes may go unnoticed. It calls both from its goroutine. It also finds a
 // change between Load and Watch.
 //
 // It returns an error if the directory of path cannot be watched, and nil when ctx has ended.
@@ -56,33 +56,39 @@ type watch struct {
 	current *Config
 	changed func(*Config)
 	failed  func(error)
+	refused bool // the last file was
 }
 
 // look loads the file, and reports the new configuration or the error.
 func (w *watch) look() {
 	content, err := os.ReadFile(w.path)
 	if err != nil {
-		w.failed(fmt.Errorf("cannot read the changed configuration; the last valid one stays in use: %w", err))
+		w.refuse(fmt.Errorf("cannot read the changed configuration; the last valid one stays in use: %w", err))
 		return
 	}
 	next, err := parse(w.path, content, w.current.env)
 	if err != nil {
-		w.failed(err)
+		w.refuse(err)
 		return
 	}
 	restart := next.keep(w.current)
 	if err := next.Validate(); err != nil && len(restart) > 0 {
-		w.failed(&NeedsRestart{Keys: restart, Rest: err})
+		w.refuse(&NeedsRestart{Keys: restart, Rest: err})
 		return
 	}
-	unchanged := next.equal(w.current)
-	w.current = next
+	unchanged := next.equal(w.current) && !w.refused
+	w.current, w.refused = next, false
 	if !unchanged {
 		w.changed(next)
 	}
 	if len(restart) > 0 {
 		w.failed(&NeedsRestart{Keys: restart})
 	}
+}
+
+func (w *watch) refuse(err error) {
+	w.refused = true
+	w.failed(err)
 }
 
 // keep sets the keys that need a restart to the values in use, and returns the ones that differed.

@@ -41,8 +41,7 @@ type Metrics struct {
 	claimSeconds metric.Float64Histogram
 	toAssign     *histogram[string]
 	redisSeconds *histogram[string]
-	reloads      metric.Int64Counter
-	failures     metric.Int64Counter
+	reloads      reloads
 	dead         *counter[[2]string]
 	lost         *counter[[2]string]
 	full         *counter[string]
@@ -87,8 +86,6 @@ func newMetrics(meter metric.Meter, o Options) (*Metrics, error) {
 	m.redisSeconds = newHistogram(b.histogram("hap_redis_duration_seconds", "Calls of Redis.", redisBounds), func(op string) []attribute.KeyValue {
 		return []attribute.KeyValue{attribute.String("op", op)}
 	})
-	m.reloads = b.counter("hap_config_reloads_total", "Changed configurations taken over.")
-	m.failures = b.counter("hap_config_reload_failures_total", "Changed configurations refused.")
 	m.dead = newCounter(b.counter("hap_dead_letters_total", "Events put into the dead-letter stream."), maxSeries, pair("type", "code"))
 	m.lost = newCounter(b.counter("hap_dead_letters_lost_total", "Events ended without a dead letter, since the dead-letter stream had no room."), maxSeries, pair("type", "code"))
 	m.full = newCounter(b.counter("hap_stream_full_total", "Messages of this worker that a stream had no room for."), maxSeries, func(stream string) []attribute.KeyValue {
@@ -110,6 +107,7 @@ func newMetrics(meter metric.Meter, o Options) (*Metrics, error) {
 	m.observeWaiting(&b)
 	m.observeQueue(&b)
 	m.observeClocks(&b)
+	m.reloads.observe(&b)
 	observeBuild(&b, o.Build)
 	m.begin()
 	return m, errors.Join(b.errs...)
@@ -136,8 +134,6 @@ func (m *Metrics) begin() {
 	for _, stream := range []string{events.StreamReplies, events.StreamWaiting, events.StreamDead} {
 		m.full.add(ctx, stream, 0)
 	}
-	m.reloads.Add(ctx, 0)
-	m.failures.Add(ctx, 0)
 	m.purged.Add(ctx, 0)
 	m.fence.begin(ctx)
 }
@@ -176,15 +172,6 @@ func (m *Metrics) Exhaustions(visit func(pool string, seconds float64)) { m.fore
 // Redis records a call of Redis. op is the name of the method; there are only a few.
 func (m *Metrics) Redis(ctx context.Context, op string, took time.Duration) {
 	m.redisSeconds.record(ctx, op, took)
-}
-
-// Reload counts a changed configuration: as applied if err is nil, otherwise as rejected.
-func (m *Metrics) Reload(ctx context.Context, err error) {
-	if err != nil {
-		m.failures.Add(ctx, 1)
-		return
-	}
-	m.reloads.Add(ctx, 1)
 }
 
 // Foreign counts n messages of a stream that cannot be read. Call it with 0 to create the series

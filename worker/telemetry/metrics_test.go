@@ -95,8 +95,10 @@ func record(m *Metrics) {
 	o.Assigned(ctx, observe.Assigned{Pool: "aws+eu", Took: 7 * time.Minute})
 	o.Waiting([]observe.Waiting{{Pool: "gcp", Reason: "pool-empty", Since: m.now().Add(time.Hour)}}) // 0 s, whatever the time
 	m.Redis(ctx, "assign", 300*time.Microsecond)
-	m.Reload(ctx, nil)
-	m.Reload(ctx, errors.New("invalid"))
+	m.Reload(ctx, NetworkConfig, nil)
+	m.Reload(ctx, PolicyConfig, errors.New("invalid"))
+	m.Reload(ctx, PolicyCatalog, errors.New("invalid"))
+	m.Removed(PolicyCatalog)
 	o.Event(ctx, observe.Event{Type: "unknown", Outcome: observe.DeadLetter, Code: engine.CodeInvalidEvent})
 	m.InFlight(func() int { return 1 })
 	m.Load(func() observe.Load {

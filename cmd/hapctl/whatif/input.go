@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -134,14 +136,22 @@ func number(text string) (int, error) {
 	return n, nil
 }
 
-// imagined returns n free accounts of a pool that exist only in the simulation.
-func imagined(pool string, n int) []simulate.Binding {
-	of := engine.ParsePool(pool)
-	out := make([]simulate.Binding, n)
-	for i := range out {
-		out[i] = simulate.Binding{
-			Name: fmt.Sprintf("what-if-%s-%d", pool, i+1), HyperscalerType: of.HyperscalerType, EUAccess: of.EUAccess, Shared: of.Shared,
+// imagine adds free accounts to the state, as many as more has for each pool, which exist only in the simulation. If
+// warn is true, it warns of pools without an account: a rule may lead there, or the name may be wrong.
+func imagine(s *cli.Shell, state *simulate.State, more map[string]int, warn bool) {
+	stocked := map[string]bool{}
+	for _, b := range state.Bindings {
+		stocked[engine.Pool{HyperscalerType: b.HyperscalerType, EUAccess: b.EUAccess, Shared: b.Shared}.Name()] = true
+	}
+	for _, pool := range slices.Sorted(maps.Keys(more)) {
+		if warn && !stocked[pool] {
+			s.Say("pool %s of --what-if has no account now", pool)
+		}
+		of := engine.ParsePool(pool)
+		for i := range more[pool] {
+			state.Bindings = append(state.Bindings, simulate.Binding{
+				Name: fmt.Sprintf("what-if-%s-%d", pool, i+1), HyperscalerType: of.HyperscalerType, EUAccess: of.EUAccess, Shared: of.Shared,
+			})
 		}
 	}
-	return out
 }

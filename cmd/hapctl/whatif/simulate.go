@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -258,9 +256,7 @@ func runSimulation(ctx context.Context, s *cli.Shell, f simulateFlags, limited b
 	if err != nil {
 		return err
 	}
-	for _, pool := range slices.Sorted(maps.Keys(more)) {
-		state.Bindings = append(state.Bindings, imagined(pool, more[pool])...)
-	}
+	imagine(s, state, more, len(tenants) == 0)
 	sim, err := simulate.New(ctx, state, by)
 	if err != nil {
 		return fmt.Errorf("the pools cannot be simulated: %w", err)
