@@ -48,6 +48,7 @@ func (d *daemon) newPage(ctx context.Context) *page.Page {
 		},
 		Settings: func() page.Settings { return d.rules.Get() },
 		Recent:   d.recent, Version: d.opts.Version, Instance: instance(), Log: d.log,
+		Alone: c.Listen != "",
 	})
 }
 

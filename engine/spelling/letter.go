@@ -32,7 +32,7 @@ func (l Letter) String() string {
 		return name + "; write a space, or leave it out"
 	case meant != "":
 		return fmt.Sprintf("%s; write %q", name, meant)
-	case hidden(l.Rune):
+	case Invisible(l.Rune):
 		return name + "; leave it out"
 	}
 	return name
@@ -64,7 +64,7 @@ func Deceptive(text string) (Letter, bool) {
 				latin = latin || runes[end] <= unicode.MaxASCII
 			}
 		}
-		if r > unicode.MaxASCII && (hidden(r) || unicode.IsSpace(r) || latin && alike(r) != "") {
+		if r > unicode.MaxASCII && (Invisible(r) || unicode.IsSpace(r) || latin && alike(r) != "") {
 			return Letter{Rune: r, Column: i + 1}, true
 		}
 	}
@@ -88,7 +88,7 @@ func Fold(text string) string {
 		switch meant := meant(r); {
 		case meant != "":
 			b.WriteString(meant)
-		case !hidden(r):
+		case !Invisible(r):
 			b.WriteRune(r)
 		}
 	}
@@ -110,9 +110,9 @@ func meant(r rune) string {
 	return plain
 }
 
-// hidden reports whether the character is invisible: format characters, such as zero-width space, soft hyphen
+// Invisible reports whether the character is invisible: format characters, such as zero-width space, soft hyphen
 // and the marks of direction, and letters and selectors without a shape.
-func hidden(r rune) bool {
+func Invisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector) || strings.ContainsRune("\u034f\u115f\u1160\u3164\uffa0", r)
 }
 

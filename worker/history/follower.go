@@ -45,10 +45,11 @@ type Follower struct {
 
 // Progress says how far the ledger was read.
 type Progress struct {
-	Done bool   // the end was reached at least once
-	Read uint64 // sequence of the last reply that was read
-	End  uint64 // sequence of the ledger's end when the last read began
-	Err  error  // of the last read
+	Done  bool      // the end was reached at least once
+	Whole time.Time // when the end was reached last
+	Read  uint64    // sequence of the last reply that was read
+	End   uint64    // sequence of the ledger's end when the last read began
+	Err   error     // of the last read
 }
 
 // New returns a follower that has read nothing. With a nil ledger it never reads. Its reads end with ctx.
@@ -99,7 +100,9 @@ func (f *Follower) read(done chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.progress.Err, f.reading = err, nil
-	f.progress.Done = f.progress.Done || err == nil
+	if err == nil {
+		f.progress.Done, f.progress.Whole = true, f.now()
+	}
 	close(done)
 }
 

@@ -101,7 +101,7 @@ func tenures(replies []events.Stored) []tenure {
 			if t.staying(r.RuntimeID) < 0 {
 				t.Clusters = append(t.Clusters, stay{Runtime: r.RuntimeID, Tenant: r.GlobalAccountID, Request: r.RequestID, From: s.Time})
 			}
-			if t.From.IsZero() {
+			if t.From.IsZero() && (t.Shared || r.Binding != nil && r.Binding.Claimed) { // the ledger may have lost the replies before
 				t.From = s.Time
 			}
 		case events.StatusReleased:

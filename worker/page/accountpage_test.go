@@ -36,6 +36,25 @@ func TestTenureGoesOn(t *testing.T) {
 	}
 }
 
+// TestTenureBeganBefore: the reply to the claim may be purged, or may not be shown. Then it is unknown when the tenant came.
+func TestTenureBeganBefore(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1_700_000_000, 0)
+	for name, c := range map[string]struct {
+		binding events.Binding
+		want    time.Time
+	}{
+		"its first reply claimed":     {events.Binding{Name: "b-1", Claimed: true}, at},
+		"its first reply is purged":   {events.Binding{Name: "b-1"}, time.Time{}},
+		"no claim of a shared one is": {events.Binding{Name: "b-1", Shared: true}, at},
+	} {
+		r := events.Reply{Status: events.StatusAssigned, RuntimeID: "rt-2", GlobalAccountID: "ga-1", Binding: &c.binding}
+		if all := tenures([]events.Stored{{Reply: r, Time: at}}); len(all) != 1 || !all[0].From.Equal(c.want) {
+			t.Errorf("%s: %+v", name, all)
+		}
+	}
+}
+
 // TestStayGoesOn: a runtime that is on the account and is assigned to it again has one stay, from the first reply.
 func TestStayGoesOn(t *testing.T) {
 	t.Parallel()

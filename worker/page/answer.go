@@ -103,10 +103,17 @@ func linkTo(kind, name string) string {
 // trouble is an event whose handling by this worker ended without an answer.
 type trouble struct{ done }
 
-// troubles returns the last events that this worker could not answer, at most n, newest first.
+// troubles returns the last events that this worker could not answer, at most n, newest first. It leaves out those
+// that this worker has answered since.
 func (r *Recent) troubles(n int) []trouble {
 	var out []trouble
+	answered := map[[3]string]bool{}
 	for _, d := range r.events(keepEvents) {
+		request := [3]string{d.ID, d.Runtime, d.Binding}
+		answered[request] = answered[request] || d.ID != "" && (d.Outcome == observe.Ack || d.Outcome == observe.Served)
+		if answered[request] {
+			continue
+		}
 		stuck := d.Outcome == observe.NakWithDelay || d.Outcome == observe.Unsettled || d.Outcome == observe.Lost || d.Outcome == observe.DeadLetter && d.Status == ""
 		if stuck && len(out) < n {
 			out = append(out, trouble{d})

@@ -58,6 +58,12 @@ func (l *landscape) All() iter.Seq[engine.Binding] {
 	return slices.Values(slices.Clone(l.bindings))
 }
 
+func (l *landscape) Pools(context.Context) ([]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.status)), l.down
+}
+
 func (l *landscape) Status(_ context.Context, pool string) (account.Status, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

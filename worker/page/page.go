@@ -34,6 +34,8 @@ type Options struct {
 	Recent *Recent
 	// Version and Instance name the worker. Default to none.
 	Version, Instance string
+	// Alone says that /metrics and /readyz have another address.
+	Alone bool
 	// Log gets the failures of logins and of rendering.
 	Log *slog.Logger
 	// Every is the interval of updates to viewers. Defaults to a second.
@@ -140,6 +142,7 @@ type view struct {
 	Taken    time.Time
 	Version  string
 	Instance string
+	Alone    bool
 	Query    string // the search text
 	Nav      string // the entry of the navigation that the page belongs to
 	Parts    map[string]template.HTML
@@ -147,7 +150,7 @@ type view struct {
 
 // write answers with the whole page and the status, or with status 500 if the page cannot be rendered.
 func (p *Page) write(w http.ResponseWriter, status int, v view) {
-	v.Version, v.Instance = p.opts.Version, p.opts.Instance
+	v.Version, v.Instance, v.Alone = p.opts.Version, p.opts.Instance, p.opts.Alone
 	v.Parts = map[string]template.HTML{}
 	var page bytes.Buffer
 	err := p.render(&page, &v)

@@ -30,6 +30,24 @@ func TestRecentForgets(t *testing.T) {
 	}
 }
 
+// TestTroublesThatAreOver: an event that this worker has answered since is no trouble any more.
+func TestTroublesThatAreOver(t *testing.T) {
+	t.Parallel()
+	r := NewRecent()
+	for _, e := range []observe.Event{
+		{ID: "p-1", Runtime: "rt-1", Outcome: observe.NakWithDelay},
+		{ID: "p-1", Runtime: "rt-2", Outcome: observe.NakWithDelay},
+		{ID: "p-1", Runtime: "rt-1", Outcome: observe.Ack},
+		{ID: "p-3", Runtime: "rt-3", Outcome: observe.Ack},
+		{ID: "p-3", Runtime: "rt-3", Outcome: observe.NakWithDelay}, // it came again
+	} {
+		r.OnEvent(t.Context(), e)
+	}
+	if left := r.troubles(9); len(left) != 2 || left[0].Runtime != "rt-3" || left[1].Runtime != "rt-2" {
+		t.Errorf("left are %+v", left)
+	}
+}
+
 func TestParentMaps(t *testing.T) {
 	t.Parallel()
 	six, err := newParentMap(Parent{CIDR: netip.MustParsePrefix("fd00::/48"), Used: []netip.Prefix{netip.MustParsePrefix("fd00:0:0:8000::/49")}})

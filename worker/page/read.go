@@ -98,7 +98,7 @@ func (s *state) readPoolsAndWaiting(ctx context.Context, from *Sources, settings
 	s.countWaiting()
 }
 
-// readPools reads the pools. If Redis fails, the accounts are still shown by their labels.
+// readPools reads the pools with labelled accounts, and the others for which Redis has waiting requests. If Redis fails, the accounts are still shown by their labels.
 func (s *state) readPools(ctx context.Context, from *Sources, settings Settings) error {
 	labelled := map[engine.Pool][]engine.Binding{}
 	for b := range from.Accounts.All() {
@@ -107,6 +107,12 @@ func (s *state) readPools(ctx context.Context, from *Sources, settings Settings)
 	for of := range labelled {
 		s.Pools = append(s.Pools, &pool{Pool: of, counts: map[account.State]int{}})
 	}
+	names, failed := from.Records.Pools(ctx)
+	for _, name := range names {
+		if s.pool(name) == nil {
+			s.Pools = append(s.Pools, unlabelled(name))
+		}
+	}
 	slices.SortFunc(s.Pools, func(a, b *pool) int { return cmp.Compare(a.Name(), b.Name()) })
 	s.forecast(from)
 	group := errgroup.Group{}
@@ -114,9 +120,15 @@ func (s *state) readPools(ctx context.Context, from *Sources, settings Settings)
 	for _, p := range s.Pools {
 		group.Go(func() error { return p.read(ctx, from.Records, settings, labelled[p.Pool]) })
 	}
-	err := group.Wait()
+	err := cmp.Or(group.Wait(), failed)
+	s.Pools = slices.DeleteFunc(s.Pools, func(p *pool) bool { return p.Unlabelled && p.Status.Waiting == 0 })
 	s.Tenants = severalAccounts(s.Pools)
 	return err
+}
+
+// unlabelled returns a pool for which no account is labelled.
+func unlabelled(name string) *pool {
+	return &pool{Pool: engine.ParsePool(name), counts: map[account.State]int{}, Unlabelled: true}
 }
 
 // forecast stores how long the free accounts of each pool will last, for the pools that have a forecast.

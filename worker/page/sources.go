@@ -26,6 +26,8 @@ type Accounts interface {
 // Records are the records in Redis. Every method may return the connection's error; Bindings, Queue and
 // Runtime may also return account.ErrNotBuilt.
 type Records interface {
+	// Pools returns the names of all pools that Redis knows, built or not.
+	Pools(ctx context.Context) ([]string, error)
 	// Status returns the zero Status for a pool that is not built.
 	Status(ctx context.Context, pool string) (account.Status, error)
 	Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error]

@@ -96,6 +96,32 @@ func TestThePoolsThatNeedAnOperatorComeFirst(t *testing.T) {
 	}
 }
 
+// TestAPoolBehindAFlood: no account is labelled for a pool, and its only request is younger than those that are read. It
+// is shown all the same, with the place of its request.
+func TestAPoolBehindAFlood(t *testing.T) {
+	t.Parallel()
+	l, _ := distressed()
+	behind := len(l.waiting) - 1 // of h-unlabelled
+	for i := range mostWaiting {
+		runtime := fmt.Sprintf("rt-flood-%d", i)
+		l.queue["e-waits"] = append(l.queue["e-waits"], account.Waiter{Runtime: runtime})
+		r := l.waiting[0]
+		r.Event.ID, r.Event.RuntimeID = "q-"+runtime, runtime
+		l.waiting = slices.Insert(l.waiting, behind, r)
+	}
+	l.status["e-waits"] = account.Status{Built: true, Waiting: 7 + mostWaiting}
+	l.status["h-unlabelled"] = account.Status{Built: true, Waiting: 1}
+	l.status["i-idle"] = account.Status{Built: true} // neither accounts nor requests
+	p, _ := newPage(t, l, nil)
+	w := get(t, p, "/pools/h-unlabelled")
+	if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, "rt-h-unlabelled-0") || strings.Contains(body, "no place") {
+		t.Errorf("it is %d:\n%s", w.Code, w.Body)
+	}
+	if w := get(t, p, "/pools/i-idle"); w.Code != 404 {
+		t.Errorf("a pool without accounts and requests is %d", w.Code)
+	}
+}
+
 // TestAFloodHidesNoOtherPool: more requests wait for one pool than are read, all older than the requests for
 // another.
 func TestAFloodHidesNoOtherPool(t *testing.T) {

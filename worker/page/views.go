@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/history"
 )
 
 const (
@@ -29,6 +30,7 @@ type overviewData struct {
 	Hidden   int
 	Several  []tenant
 	Answered bool // the ledger was read to its end
+	Current  bool // it was within the last slot of Plots
 	Answers  []answer
 	Troubles []trouble
 	Plots    plots
@@ -42,7 +44,7 @@ func (p *Page) overview(r *http.Request) (view, int) {
 		state: s, Banner: s.banner(), Totals: s.Totals(), Now: now,
 		Shown: s.Pools[:min(overviewPools, len(s.Pools))], Hidden: max(0, len(s.Pools)-overviewPools),
 		Several:  s.Tenants[:min(overviewTenants, len(s.Tenants))],
-		Answered: s.Past.Done, Troubles: p.opts.Recent.troubles(overviewTroubles),
+		Answered: s.Past.Done, Current: s.Past.Done && s.Taken.Sub(s.Past.Whole) <= history.Slot, Troubles: p.opts.Recent.troubles(overviewTroubles),
 	}
 	if from := p.sources.Load(); from != nil {
 		d.Answers, d.Plots = from.answersOf(from.past.Last(overviewAnswers)), newPlots(from.past.Rates())

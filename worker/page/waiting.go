@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
@@ -96,8 +95,10 @@ func (s *state) readOldest(ctx context.Context, room Room) (map[string][]waiter,
 // errors of the waiting room and of the queues in Redis.
 func (s *state) readQueues(ctx context.Context, from *Sources, oldest map[string][]waiter) (room, queues error) {
 	for _, name := range slices.Sorted(maps.Keys(oldest)) {
-		if s.pool(name) == nil { // no account is labelled for it
-			s.Pools = append(s.Pools, &pool{Pool: engine.ParsePool(name), counts: map[account.State]int{}, Unlabelled: true, Status: account.Status{Built: true}})
+		if s.pool(name) == nil { // nor does Redis know of it
+			p := unlabelled(name)
+			p.Status.Built = true
+			s.Pools = append(s.Pools, p)
 		}
 	}
 	var searches, places errgroup.Group

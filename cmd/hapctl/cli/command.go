@@ -63,6 +63,18 @@ func Arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
+// RowOrFlags takes one argument at most, which names one row of a list, or flags that select rows, not both.
+func RowOrFlags(argument string, flags ...string) cobra.PositionalArgs {
+	return Arguments(func(cmd *cobra.Command, args []string) error {
+		for _, name := range flags {
+			if len(args) > 0 && cmd.Flags().Changed(name) {
+				return fmt.Errorf("%s and --%s exclude each other: the flag selects rows of the list", argument, name)
+			}
+		}
+		return cobra.MaximumNArgs(1)(cmd, args)
+	})
+}
+
 // MustRegister registers the completion of a flag. It panics if the flag does not exist, which is a bug.
 func MustRegister(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {

@@ -11,6 +11,31 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
+// TestInTime: once the time of a command has passed, that is why it failed, whatever its last call says.
+func TestInTime(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	<-over.Done()
+	unreachable := &engine.Error{Code: engine.CodeInternal, Err: context.DeadlineExceeded}
+	for _, c := range []struct {
+		ctx  context.Context
+		err  error
+		want int
+	}{
+		{t.Context(), nil, 0},
+		{t.Context(), unreachable, 1}, // a shorter limit has passed, such as ConnectWithin
+		{over, nil, 0},
+		{over, unreachable, 124},
+		{over, Usagef("wrong flag"), 2},
+		{over, Said(5), 5},
+	} {
+		if got := ExitCode(InTime(c.ctx, c.err)); got != c.want {
+			t.Errorf("%v, %v: exit code %d, want %d", c.ctx.Err(), c.err, got, c.want)
+		}
+	}
+}
+
 // TestExitCodes: one function maps errors to exit codes.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()

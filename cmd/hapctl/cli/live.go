@@ -48,9 +48,19 @@ func (s *Shell) ReaderWithin(cmd *cobra.Command, within time.Duration, of string
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
-		return run(s.Watched(ctx), cfg, args)
+		return InTime(ctx, run(s.Watched(ctx), cfg, args))
 	}
 	return cmd
+}
+
+// InTime returns the error of a command whose context is ctx. If the time of ctx has passed, the error ends hapctl with
+// ExitTimeout, also where a server's client wraps it in an error with another exit code.
+func InTime(ctx context.Context, err error) error {
+	var exit *ExitError
+	if err == nil || errors.As(err, &exit) || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	return &ExitError{Code: ExitTimeout, Err: err}
 }
 
 // OpenNATS returns the command's connection to NATS. The first call connects, for up to ConnectWithin. An error

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
 // Stream is standard output or standard error. A command writes to them only through a Stream. Text of others
@@ -110,9 +112,11 @@ func escaped(text []byte, escape func(to []byte, r rune) []byte) []byte {
 // hides reports whether text has anything that visible escapes.
 func hides(text []byte) bool { return !utf8.Valid(text) || bytes.ContainsFunc(text, hidden) }
 
-// hidden reports whether a character, other than a line end or a tab, is in a category of Unicode that is not
-// graphic: C (with the bidirectional controls), Zl or Zp.
-func hidden(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }
+// hidden reports whether a character, other than a line end or a tab, has no shape: it is in a category of Unicode that
+// is not graphic, C (with the bidirectional controls), Zl or Zp, or is spelling.Invisible.
+func hidden(r rune) bool {
+	return r != '\n' && r != '\t' && (!unicode.IsGraphic(r) || r > unicode.MaxASCII && spelling.Invisible(r))
+}
 
 func escapeJSON(to []byte, r rune) []byte {
 	if r == '\r' {

@@ -24,6 +24,7 @@ func TestVisible(t *testing.T) {
 		"\x9b31m":                `\x9b31m`,
 		"\x7f\x00":               `\u007f\u0000`,
 		"\u2028\u200b\ufeff":     `\u2028\u200b\ufeff`,
+		"a\u3164\u115f\ufe0fb":   `a\u3164\u115f\ufe0fb`,
 		"\U000e0041":             `\udb40\udc41`,
 		"cut off \xe2\x80":       `cut off \xe2\x80`,
 	} {

@@ -114,7 +114,7 @@ difference that stays is drift; run 'hapctl counters verify' to check it.`,
 		Example: `  hapctl bindings --pool aws --state dirty
   hapctl bindings --different
   hapctl bindings aws-7 -o json`,
-		Args: cli.Arguments(cobra.MaximumNArgs(1)),
+		Args: cli.RowOrFlags("NAME", "pool", "tenant", "state", "different"),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.pool, "pool", "", "show only accounts of the `pool`")

@@ -141,7 +141,7 @@ States: assigned, waiting, gone (deprovisioned, remembered for some days), refus
 moved (it has left for another pool).`,
 		Example: `  hapctl runtimes --tenant ga-1 --state assigned
   hapctl runtimes rt-1`,
-		Args: cli.Arguments(cobra.MaximumNArgs(1)),
+		Args: cli.RowOrFlags("ID", "pool", "binding", "tenant", "state"),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.pool, "pool", "", "show only runtimes of the `pool`")

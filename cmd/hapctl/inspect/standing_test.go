@@ -108,6 +108,8 @@ func (o one) Status(context.Context, string) (account.Status, error) {
 	return account.Status{Built: true}, nil
 }
 
+func (one) Pools(context.Context) ([]string, error) { return nil, nil }
+
 func (o one) Bindings(context.Context, string) iter.Seq2[account.NamedRecord, error] {
 	return func(yield func(account.NamedRecord, error) bool) {
 		if *o.rec != (account.Record{State: account.Free}) {

@@ -21,7 +21,7 @@ import (
 const mostReplays = 99
 
 func newDeadReplay(s *cli.Shell) *cobra.Command {
-	var yes, stdin bool
+	var yes, stdin, older bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "replay (NUMBER|REQUEST | --stdin)",
@@ -32,7 +32,9 @@ exists, and so on. The extension replayof has the old id. The dead letter is not
 removed.
 
 hapctl does not publish an event that is invalid by itself, because a worker would
-refuse it again. On a terminal, hapctl asks before it publishes. Without a terminal,
+refuse it again. It needs --older for a letter that is older than nats.retention:
+then nothing says any more whether its runtime was deprovisioned, and an account may
+be held for one that is gone. On a terminal, hapctl asks before it publishes. Without a terminal,
 --yes is required.
 
 With --stdin, each input line is {"letter":"12"}, with a number or a request id. For
@@ -46,6 +48,7 @@ of all replies.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&yes, "yes", false, "do not ask before hapctl publishes")
 	flags.BoolVar(&stdin, "stdin", false, "read dead letters from standard input, one JSON object per line")
+	flags.BoolVar(&older, "older", false, "publish letters that are older than nats.retention, too")
 	flags.DurationVar(&timeout, "timeout", request.AnswerWithin, "how long to wait for the reply to each dead letter")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -59,9 +62,11 @@ of all replies.`,
 			return cli.Usagef("--stdin needs --yes: there is no terminal to ask on")
 		}
 		return withReplayer(cmd.Context(), s, timeout, func(ctx context.Context, r *replayer) error {
+			r.older = older
 			if !stdin {
 				return r.named(ctx, args[0], yes)
 			}
+			s.Announce("publish the dead letters of standard input once more")
 			return cli.RunLines(ctx, s, r.line)
 		})
 	}
@@ -71,7 +76,10 @@ of all replies.`,
 // replayer publishes letters again.
 type replayer struct {
 	*request.Requester
-	dead *dead.Letters
+	dead  *dead.Letters
+	keep  time.Duration     // how long the ledger keeps the replies of a released runtime
+	older bool              // letters may be older than that
+	taken map[string]uint64 // by reply subject: the letter that this command replays under it
 }
 
 // withReplayer connects a replayer and calls run with it.
@@ -89,7 +97,7 @@ func withReplayer(ctx context.Context, s *cli.Shell, timeout time.Duration, run 
 	defer closer()
 	r.Timeout = timeout
 	return WithDead(opening, s, cfg, func(letters *dead.Letters) error {
-		return run(ctx, &replayer{Requester: r, dead: letters})
+		return run(ctx, &replayer{Requester: r, dead: letters, keep: cfg.NATS.Retention, taken: map[string]uint64{}})
 	})
 }
 
@@ -147,6 +155,9 @@ func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events
 			Hint: "it would be refused again: publish a corrected event under a new id",
 		}
 	}
+	if err := r.tooOld(l); err != nil {
+		return l, events.Event{}, err
+	}
 	e := l.Event
 	first := cmp.Or(e.ReplayOf, e.ID)
 	e.ReplayOf = first
@@ -155,12 +166,26 @@ func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events
 		if !engine.ValidID(e.ID) {
 			return l, e, fmt.Errorf("%s is too long for a replay's id %s: publish the event under a new id", first, e.ID)
 		}
-		_, used, err := r.Ledger.Last(ctx, e.ReplySubject(r.Subjects))
+		subject := e.ReplySubject(r.Subjects)
+		if by, taken := r.taken[subject]; taken && by != l.Number {
+			continue // another letter of the same request, whose replay has no reply yet
+		}
+		_, used, err := r.Ledger.Last(ctx, subject)
 		if err != nil || !used {
+			r.taken[subject] = l.Number
 			return l, e, err
 		}
 	}
 	return l, e, fmt.Errorf("%s was replayed %d times: publish the event under a new id", first, mostReplays)
+}
+
+// tooOld returns an error for a letter whose runtime the ledger may have forgotten, unless older letters are wanted.
+func (r *replayer) tooOld(l dead.Letter) error {
+	if age := time.Since(l.StoredAt); age > r.keep && !r.older {
+		return cli.Usagef("dead letter %d is %s old, and the ledger forgets runtimes %s after their end: nothing says whether this one was deprovisioned; "+
+			"ask the owner of the request, and add --older", l.Number, age.Round(time.Hour), r.keep)
+	}
+	return nil
 }
 
 // publish publishes an event. It returns as a view the final reply or, after a time-out, the latest known

@@ -68,7 +68,7 @@ func (p *sources) audit(tell *progress) *audit.Audit {
 }
 
 // withSources connects to all stores and calls run. With built, it returns an error if Redis is not built.
-func withSources(ctx context.Context, s *cli.Shell, timeout time.Duration, built bool, run func(context.Context, *sources) error) error {
+func withSources(ctx context.Context, s *cli.Shell, timeout time.Duration, built bool, run func(context.Context, *sources) error) (err error) {
 	if timeout <= 0 {
 		return cli.Usagef("--timeout is %s, must be positive", timeout)
 	}
@@ -77,7 +77,10 @@ func withSources(ctx context.Context, s *cli.Shell, timeout time.Duration, built
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+	defer func() {
+		err = cli.InTime(ctx, err)
+		cancel()
+	}()
 	p := &sources{redis: cfg.Redis}
 	if p.store, err = openStore(ctx, s, cfg, built); err != nil {
 		return err

@@ -69,6 +69,13 @@ func (f *startFlags) parse() ([]startedTenant, error) {
 	return all, nil
 }
 
+// freeAccount is the name of the account that is added, and newRuntime begins those of the runtimes that ask. Runtimes
+// that are there at the start are named by their account.
+const (
+	freeAccount = "free"
+	newRuntime  = "new"
+)
+
 func parseStart(text string, seen map[string]bool) (startedTenant, error) {
 	tenant, rest, ok := strings.Cut(text, ":")
 	one := startedTenant{tenant: strings.TrimSpace(tenant)}
@@ -93,6 +100,8 @@ func parseStart(text string, seen map[string]bool) (startedTenant, error) {
 			return one, fmt.Errorf("%q is no name of an account", binding)
 		case err != nil:
 			return one, err
+		case binding == freeAccount || binding == newRuntime:
+			return one, fmt.Errorf("no account can be called %s: the simulation adds %s and runtimes called %s-1, -2", binding, freeAccount, newRuntime)
 		case seen["account "+binding]:
 			return one, fmt.Errorf("account %s is there twice", binding)
 		}
@@ -132,7 +141,7 @@ func (f *startFlags) state(tenants []startedTenant, rules *rule.Ruleset, more ma
 		}
 	}
 	if _, said := more[pool.Name]; !said && !m.Pool.Shared {
-		binding.Name, binding.Tenant, binding.ClaimedIn, binding.Generation = "free", "", "", 0
+		binding.Name, binding.Tenant, binding.ClaimedIn, binding.Generation = freeAccount, "", "", 0
 		state.Bindings = append(state.Bindings, binding)
 	}
 	state.Pools = []simulate.PoolState{pool}
@@ -146,7 +155,7 @@ func (f *startFlags) provisions(tenants []startedTenant) []events.Event {
 		e, _, _ := events.NewEvent(events.TypeProvision)
 		e.Source = cli.Source
 		*e.Provision = events.Provision{
-			RuntimeID: "new-" + strconv.Itoa(i+1), GlobalAccountID: t.tenant, Plan: f.request.Plan,
+			RuntimeID: newRuntime + "-" + strconv.Itoa(i+1), GlobalAccountID: t.tenant, Plan: f.request.Plan,
 			PlatformRegion: f.request.PlatformRegion, HyperscalerRegion: f.request.HyperscalerRegion,
 		}
 		all[i] = e
