@@ -9,11 +9,11 @@ import (
 )
 
 // answers reports whether a stored reply can be the answer to this event: it has the event's type and,
-// where both name one, its tenant. An invalid event has neither, so the only final reply that it accepts
-// is a rejection with InvalidEvent.
+// where both name one, its tenant. An invalid event has neither: the only final reply that it accepts is a rejection
+// with InvalidEvent, and the only other one a seal that no event has taken. It never waits, and takes no id.
 func answers(d *delivery, r events.Reply) bool {
 	if d.invalid != nil {
-		return !r.Final() || r.Error != nil && r.Error.Code == engine.CodeInvalidEvent
+		return r.Status == events.StatusSealed && r.For == "" || r.Error != nil && r.Error.Code == engine.CodeInvalidEvent
 	}
 	return r.Answers(d.event)
 }
