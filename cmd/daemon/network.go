@@ -132,6 +132,6 @@ func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 	d.networks.current.Store(config)
 	d.tel.Metrics.Reload(ctx, telemetry.NetworkConfig, nil)
 	d.log.Info("applied the network configuration", "parents", len(config.Parents), "rules", len(config.Rules))
-	d.parts.extend.Wanted() // writes the parents; the rules may match existing clusters
+	d.running.Go(func() { d.parts.extend.Configured(ctx) })
 	return nil
 }

@@ -62,7 +62,7 @@ func TestRefusedNetwork(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = tel.Shutdown(t.Context()) })
 	d := &daemon{tel: tel, log: slog.New(slog.DiscardHandler)}
-	d.parts.extend = &ranges.Reconciler{}
+	d.parts.extend = &ranges.Reconciler{Networks: d.networks.Config}
 	for _, c := range []struct{ content, refused, applied string }{
 		{"parentCIDRs: {a: [10.0.0.0/8]}", "0", "1"},
 		{"parentCIDRs: {a: [10.0.0.0/8]}", "0", "1"},

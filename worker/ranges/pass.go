@@ -42,6 +42,15 @@ func (x *Reconciler) Wanted() {
 	}
 }
 
+// Configured writes the parents of a configuration that has changed, and requests a pass. The pass writes them too, but
+// has to wait for one that is running. If Configured cannot write them, the pass does.
+func (x *Reconciler) Configured(ctx context.Context) {
+	if config := x.Networks(); config != nil && x.Keeper != nil && x.Keeper.SetParents(ctx, config.Parents) == nil && x.Room != nil {
+		x.Room()
+	}
+	x.Wanted() // in this order: if another worker or call has written older parents meanwhile, a pass corrects them
+}
+
 // Run makes a pass at once, after Wanted was called, and at the interval of the configuration, until ctx
 // ends.
 func (x *Reconciler) Run(ctx context.Context) {

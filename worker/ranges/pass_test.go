@@ -69,6 +69,23 @@ func TestPassWritesTheParents(t *testing.T) {
 	}
 }
 
+// A changed configuration does not wait for a pass that is running. If Redis has no ranges, the next pass has it.
+func TestConfigured(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t, "rt")
+	e, keeper, called := x.worker("a"), &keeperFake{spaceFake: x.space}, 0
+	e.Networks().Parents = parentsOf("10.9.0.0/24")
+	e.Keeper, e.Room = keeper, func() { called++ }
+	for _, lost := range []bool{true, false} {
+		keeper.lost = lost
+		e.Configured(t.Context())
+		written := x.space.space.Snapshot().Parents[0].CIDRs[0].String() == "10.9.0.0/24"
+		if written == lost || (called > 0) == lost || len(e.signal) != 1 {
+			t.Errorf("lost %t: written %t, called %d times, %d passes requested", lost, written, called, len(e.signal))
+		}
+	}
+}
+
 // A request whose rules do not fit the parents in Redis has a pass write them.
 func TestOtherParents(t *testing.T) {
 	t.Parallel()
