@@ -36,16 +36,16 @@ func (w *world) start(c command) (string, error) {
 			return "", err
 		}
 	}
+	w.worker = worker.New(o)
+	w.labels = &reconcile.Labels{
+		Worker: w.worker, Bindings: w.gardener, Rebuild: w.rebuilder, Observer: w.observer(), Budget: 10 * time.Second,
+		Follower: w.redis, Cache: w.gardener,
+	}
 	if first && w.extend != nil {
 		w.running.Go(func() { w.extend.Run(w.ctx) })
 	}
 	if first && w.configs != nil {
 		w.running.Go(func() { w.configs.Run(w.ctx) })
-	}
-	w.worker = worker.New(o)
-	w.labels = &reconcile.Labels{
-		Worker: w.worker, Bindings: w.gardener, Rebuild: w.rebuilder, Observer: w.observer(), Budget: 10 * time.Second,
-		Follower: w.redis, Cache: w.gardener,
 	}
 	return "", w.worker.Start(w.ctx)
 }
