@@ -23,7 +23,7 @@ func (d *daemon) openPolicy(ctx, background context.Context) error {
 		read func() error
 	}{
 		{telemetry.PolicyCatalog, c.Catalog, d.readCatalog},
-		{telemetry.PolicyInstance, c.TypeInstances, d.readTypeInstances},
+		{telemetry.PolicyInstances, c.TypeInstances, d.readTypeInstances},
 		{telemetry.PolicyConfig, c.File, d.readPolicyFile},
 	} {
 		if from.file == "" {

@@ -17,15 +17,22 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// TestAuditSetsTheGauge feeds a daemon with audits. A failed audit leaves the gauge at the
-// value of the last successful one.
-func TestAuditSetsTheGauge(t *testing.T) {
-	t.Parallel()
+// newTelemetry returns the telemetry of a daemon, until the end of the test.
+func newTelemetry(t *testing.T) *telemetry.Telemetry {
+	t.Helper()
 	tel, err := telemetry.New(t.Context(), telemetry.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tel.Shutdown(t.Context()) })
+	return tel
+}
+
+// TestAuditSetsTheGauge feeds a daemon with audits. A failed audit leaves the gauge at the
+// value of the last successful one.
+func TestAuditSetsTheGauge(t *testing.T) {
+	t.Parallel()
+	tel := newTelemetry(t)
 	d := &daemon{tel: tel, log: slog.New(slog.DiscardHandler), recent: page.NewRecent()}
 	o := d.observer()
 	count, idle := account.Drift{Kind: account.CountWrong, Binding: "a"}, account.Drift{Kind: account.ClaimedIdle, Binding: "b"}
@@ -56,11 +63,7 @@ func TestAuditSetsTheGauge(t *testing.T) {
 // TestRefusedNetwork is a network configuration that is replaced by an invalid one, and changed back.
 func TestRefusedNetwork(t *testing.T) {
 	t.Parallel()
-	tel, err := telemetry.New(t.Context(), telemetry.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = tel.Shutdown(t.Context()) })
+	tel := newTelemetry(t)
 	d := &daemon{tel: tel, log: slog.New(slog.DiscardHandler)}
 	d.parts.extend = &ranges.Reconciler{Networks: d.networks.Config}
 	for _, c := range []struct{ content, refused, applied string }{
@@ -108,11 +111,7 @@ func TestReloadThatAppliesNothing(t *testing.T) {
 		"the rest is applied":   {nil, "0", "applied a part"},
 		"the rest is not valid": {errors.New("hap.waiting.timeout is too long"), "1", "rejected the changed configuration"},
 	} {
-		tel, err := telemetry.New(t.Context(), telemetry.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = tel.Shutdown(t.Context()) })
+		tel := newTelemetry(t)
 		var log strings.Builder
 		d := &daemon{tel: tel, log: slog.New(slog.NewTextHandler(&log, nil))}
 		d.reloadFailed(t.Context(), &config.NeedsRestart{Keys: []string{"nats.retention"}, Rest: c.rest})

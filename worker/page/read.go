@@ -98,7 +98,8 @@ func (s *state) readPoolsAndWaiting(ctx context.Context, from *Sources, settings
 	s.countWaiting()
 }
 
-// readPools reads the pools with labelled accounts, and the others for which Redis has waiting requests. If Redis fails, the accounts are still shown by their labels.
+// readPools reads the pools with labelled accounts, and the others for which Redis has waiting requests. If Redis
+// fails, the accounts are still shown by their labels.
 func (s *state) readPools(ctx context.Context, from *Sources, settings Settings) error {
 	labelled := map[engine.Pool][]engine.Binding{}
 	for b := range from.Accounts.All() {

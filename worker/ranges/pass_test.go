@@ -42,13 +42,20 @@ func parentsOf(cidr string) []network.Parent {
 	return []network.Parent{{ID: "foo", CIDRs: []netip.Prefix{netip.MustParsePrefix(cidr)}}}
 }
 
+// keeps returns a Reconciler with the rule a and this parent, and the Keeper by which it writes that.
+func (x *extending) keeps(parent string) (*Reconciler, *keeperFake) {
+	e, keeper := x.worker("a"), &keeperFake{spaceFake: x.space}
+	e.Keeper, e.Networks().Parents = keeper, parentsOf(parent)
+	return e, keeper
+}
+
 // Each pass writes the parents, and Room is called once for each configuration, when they are written.
 func TestPassWritesTheParents(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t, "rt")
-	e, keeper, called := x.worker("a"), &keeperFake{spaceFake: x.space}, 0
-	e.Networks().Parents = parentsOf("10.9.0.0/24")
-	e.Keeper, e.Room = keeper, func() { called++ }
+	e, keeper := x.keeps("10.9.0.0/24")
+	called := 0
+	e.Room = func() { called++ }
 	keeper.lost = true
 	if err := e.Pass(t.Context()); !errors.Is(err, account.ErrNotBuilt) || called > 0 {
 		t.Fatalf("without ranges: called %d times, %v", called, err)
@@ -73,9 +80,9 @@ func TestPassWritesTheParents(t *testing.T) {
 func TestConfigured(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t, "rt")
-	e, keeper, called := x.worker("a"), &keeperFake{spaceFake: x.space}, 0
-	e.Networks().Parents = parentsOf("10.9.0.0/24")
-	e.Keeper, e.Room = keeper, func() { called++ }
+	e, keeper := x.keeps("10.9.0.0/24")
+	called := 0
+	e.Room = func() { called++ }
 	for _, lost := range []bool{true, false} {
 		keeper.lost = lost
 		e.Configured(t.Context())
@@ -146,9 +153,7 @@ func TestExtraReplyThatCannotBeStored(t *testing.T) {
 func TestReplyOfANewerVersionIsNoRefusal(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t, "rt")
-	e := x.worker("a")
-	e.Keeper = &keeperFake{spaceFake: x.space}
-	e.Networks().Parents = parentsOf("10.0.0.0/24")
+	e, _ := x.keeps("10.0.0.0/24")
 	x.archive.unreadable = x.subjects.Reply("newer", "p-1")
 	if _, err := x.space.space.Acquire("newer", "p-1", e.Networks().Rules); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Keeper reads and repairs the network ranges in Redis: package blocks. Every method may return
+// Keeper sets the parents, and reads and repairs the network ranges in Redis: package blocks. Every method may return
 // account.ErrNotBuilt. All of them are idempotent.
 type Keeper interface {
 	// SetParents replaces the parents. The next Acquire uses them.

@@ -13,11 +13,11 @@ type Configured string
 
 // The values of Configured.
 const (
-	WorkerConfig   Configured = "configuration" // the worker's file
-	NetworkConfig  Configured = "network"       // the IPAMConfig, or its file
-	PolicyConfig   Configured = "policy"        // the ConfigMap, or its file
-	PolicyCatalog  Configured = "catalog"
-	PolicyInstance Configured = "typeInstances"
+	WorkerConfig    Configured = "configuration" // the worker's file
+	NetworkConfig   Configured = "network"       // the IPAMConfig, or its file
+	PolicyConfig    Configured = "policy"        // the ConfigMap, or its file
+	PolicyCatalog   Configured = "catalog"
+	PolicyInstances Configured = "typeInstances"
 )
 
 // reloads counts changed configurations, and knows which are refused.

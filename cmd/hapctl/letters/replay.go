@@ -34,8 +34,8 @@ removed.
 hapctl does not publish an event that is invalid by itself, because a worker would
 refuse it again. It needs --older for a letter that is older than nats.retention:
 then nothing says any more whether its runtime was deprovisioned, and an account may
-be held for one that is gone. On a terminal, hapctl asks before it publishes. Without a terminal,
---yes is required.
+be held for one that is gone. On a terminal, hapctl asks before it publishes. Without
+a terminal, --yes is required.
 
 With --stdin, each input line is {"letter":"12"}, with a number or a request id. For
 each line, hapctl prints the reply as one line of JSON. The exit code is the highest
