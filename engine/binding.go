@@ -19,7 +19,7 @@ type Binding struct {
 	EUAccess        bool
 	Cordoned        bool   // kept from new assignments by an operator
 	Deleting        bool   // deleted, but still there because of a finalizer
-	SameSecretAs    string // another binding with the same account; "" for none, or if this binding was read alone
+	SameSecretAs    string // another binding with the same account; "" for none, or if no cache knows the others
 
 	// ClaimedIn names the pool in which its tenant claimed it, "" if no annotation says so for this tenant.
 	// Its runtimes are counted in that pool, even if its labels name another one by now.

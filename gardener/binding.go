@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Get reads one binding from the server. Errors: engine.CodeUnknownBinding,
-// engine.ErrUnavailable.
+// Get reads one binding from the server. SameSecretAs is decided beside the cache's other bindings. Errors:
+// engine.CodeUnknownBinding, engine.ErrUnavailable.
 func (c *Client) Get(ctx context.Context, name string) (engine.Binding, error) {
 	var o object
 	err := c.read(ctx, c.op("get", name), func(ctx context.Context) (err error) {
@@ -21,7 +21,9 @@ func (c *Client) Get(ctx context.Context, name string) (engine.Binding, error) {
 	if err != nil {
 		return engine.Binding{}, err
 	}
-	return c.decoder.binding(&o.Metadata), nil
+	b := c.decoder.binding(&o.Metadata)
+	b.SameSecretAs = c.sameAsCached(b)
+	return b, nil
 }
 
 // Claim writes the mark on the binding: label tenantName, and the annotations of pool, generation and

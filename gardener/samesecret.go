@@ -81,14 +81,35 @@ func (c *Client) sameSecret(credentials string) []*account {
 	return same
 }
 
+// sameSecretAs returns the bindings of the cache with the credentials of the named one, which is among them; none if
+// the cache does not have it.
+func (c *Client) sameSecretAs(binding string) []*account {
+	obj, _, err := c.informer.GetIndexer().GetByKey(c.opts.Namespace + "/" + binding)
+	if a, known := obj.(*account); known && err == nil {
+		return c.sameSecret(a.credentials)
+	}
+	return nil
+}
+
+// sameAsCached returns the SameSecretAs of a binding that was read from the server. That says nothing of the
+// credentials: they, and the other bindings that have them, are the cache's.
+func (c *Client) sameAsCached(b engine.Binding) string {
+	same := c.sameSecretAs(b.Name)
+	for i, a := range same {
+		if a.Name == b.Name {
+			read := &account{b, a.credentials, a.created}
+			same[i] = read
+			return sameAs(read, same)
+		}
+	}
+	return ""
+}
+
 // namesOf returns the binding's name and those of the other bindings with its credentials.
 func (c *Client) namesOf(binding string) []string {
 	names := []string{binding}
-	obj, _, err := c.informer.GetIndexer().GetByKey(c.opts.Namespace + "/" + binding)
-	if a, known := obj.(*account); known && err == nil {
-		for _, same := range c.sameSecret(a.credentials) {
-			names = append(names, same.Name)
-		}
+	for _, same := range c.sameSecretAs(binding) {
+		names = append(names, same.Name)
 	}
 	return names
 }

@@ -49,6 +49,11 @@ func testSameSecret(t *testing.T, b *bench) {
 	if listed[first] != "" || listed[second] != first {
 		t.Errorf("listed: %v", listed)
 	}
+	for name, want := range map[string]string{first: "", second: first} {
+		if read, err := c.Get(t.Context(), name); read.SameSecretAs != want || err != nil {
+			t.Errorf("%s is read as a duplicate of %q, want %q (%v)", name, read.SameSecretAs, want, err)
+		}
+	}
 
 	// A binding with a tenant stands for the account, even if the other one is older.
 	b.label(t, second, map[string]any{"tenantName": "ga-1"})
