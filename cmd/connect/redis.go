@@ -39,6 +39,10 @@ func passwordIn(file, key string) func(context.Context) (string, error) {
 	}
 	return func(context.Context) (string, error) {
 		password, err := secretFile(file)
+		if err == nil && password == "" {
+			// Without a password the client sends none, and would keep a connection that may ask nothing.
+			err = fmt.Errorf("%s is empty", file)
+		}
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", key, err)
 		}

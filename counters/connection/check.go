@@ -15,6 +15,9 @@ import (
 // another configuration of the server mends that.
 var ErrEvicts = errors.New("the server would forget assignments")
 
+// errNotLoggedIn says that the server wants a password, and has got none.
+var errNotLoggedIn = errors.New("Redis wants a password, and none is configured (redis.url, redis.passwordFile)")
+
 // Check checks the settings of a server, and returns warnings about unsafe settings. Errors: an
 // *engine.Error that wraps ErrEvicts if the server evicts keys, or that of PING. Check reads INFO, which
 // every server answers, even one that refuses CONFIG. A setting that INFO does not have counts as safe.
@@ -38,12 +41,17 @@ func Check(ctx context.Context, c redis.Cmdable) (warnings []string, err error) 
 	return warnings, nil
 }
 
-// refuseEvicting returns an error for a connection to a server that evicts keys, and the client then does not
-// use the connection. It is called for each new one, because an operator can change the policy of a running
-// server, and a fail-over can lead to another server.
-func refuseEvicting(ctx context.Context, c *redis.Conn) error {
+// refuse returns an error for a connection that has not logged in, and for one to a server that evicts keys. The
+// client then does not use the connection. It is called for each new one, because an operator can change password
+// and policy of a running server, and a fail-over can lead to another server.
+func refuse(ctx context.Context, c *redis.Conn) error {
 	info := map[string]string{}
-	ReadInfo(c.Info(ctx, "memory").Val(), info)
+	text, err := c.Info(ctx, "memory").Result()
+	if redis.HasErrorPrefix(err, "NOAUTH") {
+		// Not the server's error itself, which would count as its answer to a call.
+		return fmt.Errorf("refused: %w", errNotLoggedIn)
+	}
+	ReadInfo(text, info)
 	if err := evicts(info); err != nil {
 		return fmt.Errorf("refused: %w", err) // go-redis removes the outermost layer of the error
 	}

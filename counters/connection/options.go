@@ -54,7 +54,7 @@ func (o Options) Client() (redis.UniversalClient, error) {
 	}
 	var first *redis.Options
 	u := &redis.UniversalOptions{
-		MasterName: o.SentinelMaster, IsClusterMode: o.Cluster, PoolSize: o.PoolSize, OnConnect: refuseEvicting,
+		MasterName: o.SentinelMaster, IsClusterMode: o.Cluster, PoolSize: o.PoolSize, OnConnect: refuse,
 		// A call ends with its context instead of outliving its event.
 		ContextTimeoutEnabled: true,
 		// Older servers answer the commands of both features with an error on every connection.
