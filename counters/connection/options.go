@@ -72,6 +72,9 @@ func (o Options) Client() (redis.UniversalClient, error) {
 		}
 		u.Addrs = append(u.Addrs, parsed.Addr)
 	}
+	if first.TLSConfig != nil && (len(o.URLs) > 1 || o.SentinelMaster != "") {
+		first.TLSConfig.ServerName = "" // each server is verified by the name under which it is dialled
+	}
 	u.DB, u.Username, u.Password, u.TLSConfig = first.DB, first.Username, first.Password, first.TLSConfig
 	u.Protocol, u.MaxRetries = first.Protocol, first.MaxRetries
 	o.apply(u, first)
@@ -98,7 +101,7 @@ func (o Options) apply(u *redis.UniversalOptions, first *redis.Options) {
 			if err != nil {
 				return nil, err
 			}
-			if secure.ServerName == "" && len(u.Addrs) == 1 {
+			if secure.ServerName == "" {
 				secure.ServerName = first.TLSConfig.ServerName
 			}
 			return redis.NewDialer(&redis.Options{DialTimeout: u.DialTimeout, TLSConfig: secure})(ctx, network, address)
