@@ -35,6 +35,16 @@ func (h *Handler) follow(ctx context.Context, a *attempt, job *claimAttempt, pla
 	return place, err
 }
 
+// movesAt returns when to look again at a request whose rule leads elsewhere: as soon as it may move, or after another
+// moveEvery if that is now and it could not.
+func (h *Handler) movesAt(a *attempt) time.Time {
+	now := h.clock.Now()
+	if may := a.waits.entered.Add(moveEvery); may.After(now) {
+		return may
+	}
+	return now.Add(moveEvery)
+}
+
 // endMove completes a move that another worker has begun, and perhaps not completed: the runtime has left the
 // pool of place under sequence, but the directory still has place. Its new place is the same pool, with that
 // sequence.

@@ -39,7 +39,7 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 		// The runtime has an account of that pool and keeps it (I10), or waits for one and may not leave yet
 		// (rule 16).
 		claim = h.beginClaimIn(engine.ParsePool(place.Pool), claim)
-		a.markElsewhere(h.clock.Now().Add(moveEvery))
+		a.markElsewhere(h.movesAt(a))
 	}
 	reply.place, claim.request.After = place, place.Sequence
 	reply.pool = claim.pool
