@@ -12,11 +12,13 @@ import (
 
 // The entries of a bucket are "pool|<name>", "gone|<sequence>" or, for a runtime that came from
 // another pool, "moved|<sequence>|<name>". The prefix "moved|" keeps an older version from taking such
-// a runtime for one that never moved.
+// a runtime for one that never moved. "gone|0<sequence>" is tentative; an older version takes it for one
+// that is not, and does not drop it.
 const (
 	entryPool  = "pool|"
 	entryGone  = "gone|"
 	entryMoved = "moved|"
+	tentative  = "0" // after entryGone
 )
 
 // locateScript returns a runtime's place, and sets it if there is none.
@@ -26,10 +28,17 @@ const (
 //	ARGV[1] -> runtime
 //	ARGV[2] -> entry to set if there is none; '' sets a tombstone with the bucket's next sequence
 //
-//	Returns {'OK', entry}
+//	Returns {'OK', entry}. A tentative entry is not tentative afterwards (rule 14)
 var locateScript = script.New("locate", nil, `
 local entry = get(2, ARGV[1])
-if entry then return {'OK', entry} end
+if entry then
+  local asked = string.match(entry, '^gone|0(.+)')
+  if asked then
+    entry = 'gone|' .. asked
+    set(2, ARGV[1], entry)
+  end
+  return {'OK', entry}
+end
 entry = ARGV[2]
 if entry == '' then entry = 'gone|' .. num(next_sequence()) end
 set(2, ARGV[1], entry)
@@ -55,6 +64,40 @@ func (s *Store) locate(ctx context.Context, runtime, entry string) (account.Plac
 		return account.Place{}, err
 	}
 	r, err := s.run(ctx, locateScript, account.BucketOf(runtime), s.directoryKeys(runtime), runtime, entry)
+	if err != nil {
+		return account.Place{}, err
+	}
+	return placeOf(r)
+}
+
+// beginForgettingScript replaces an entry by a tentative one.
+//
+//	KEYS[1] -> meta of the bucket
+//	KEYS[2] -> hash runtime -> entry
+//	ARGV[1] -> runtime
+//	ARGV[2] -> the entry that it must be, '' for none
+//
+//	Returns {'OK', the tentative entry, '' if none was replaced}
+var beginForgettingScript = script.New("begin forgetting", nil, `
+if (get(2, ARGV[1]) or '') ~= ARGV[2] then return {'OK', ''} end
+local entry = 'gone|0' .. num(next_sequence())
+set(2, ARGV[1], entry)
+return {'OK', entry}
+`)
+
+// BeginForgetting replaces the runtime's entry by a tentative one with the bucket's next sequence, if it still is the
+// one that was read, which is the zero Place for none. It returns the tentative entry, or the zero Place if it has
+// replaced none. A request that asks for the place from then on finds the runtime gone, and makes the entry last. Errors:
+// ErrNotBuilt, or an *engine.Error of Redis.
+func (s *Store) BeginForgetting(ctx context.Context, runtime string, was account.Place) (account.Place, error) {
+	if err := checkNames(runtime); err != nil {
+		return account.Place{}, err
+	}
+	entry := ""
+	if was != (account.Place{}) {
+		entry = packPlace(was)
+	}
+	r, err := s.run(ctx, beginForgettingScript, account.BucketOf(runtime), s.directoryKeys(runtime), runtime, entry)
 	if err != nil {
 		return account.Place{}, err
 	}
@@ -186,6 +229,8 @@ func placeOf(r *script.Reply) (account.Place, error) {
 
 func packPlace(p account.Place) string {
 	switch {
+	case p.Tentative:
+		return entryGone + tentative + strconv.FormatInt(p.Sequence, 10)
 	case p.Gone:
 		return entryGone + strconv.FormatInt(p.Sequence, 10)
 	case p.Sequence > 0:
@@ -201,7 +246,7 @@ func unpackPlace(entry string) (account.Place, error) {
 	}
 	if sequence, ok := strings.CutPrefix(entry, entryGone); ok {
 		n, err := strconv.ParseInt(sequence, 10, 64)
-		return account.Place{Gone: true, Sequence: n}, err
+		return account.Place{Gone: true, Sequence: n, Tentative: len(sequence) > 1 && strings.HasPrefix(sequence, tentative)}, err
 	}
 	if moved, ok := strings.CutPrefix(entry, entryMoved); ok {
 		sequence, pool, _ := strings.Cut(moved, "|")

@@ -199,7 +199,9 @@ var mutations = []mutation{
 	{"repair", "only idle ones drain", "rec.count > 0 or rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end\nrec.state, rec.pristine = 'draining'", "rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end\nrec.state, rec.pristine = 'draining'"},
 	{"repair", "never back", "if KEYS.sequence >= tonumber(ARGV[1]) then return {'OK', 0} end", ""},
 
-	{"directory", "stays", "if entry then return {'OK', entry} end", ""},
+	{"directory", "stays", "if entry then\n  local asked", "if false then\n  local asked"},
+	{"directory", "asked for", "entry = 'gone|' .. asked\n    set(2, ARGV[1], entry)", "entry = 'gone|' .. asked"},
+	{"directory", "as it was read", "if (get(2, ARGV[1]) or '') ~= ARGV[2] then return {'OK', ''} end", ""},
 	{"directory", "only that", "if get(2, ARGV[1]) ~= ARGV[2] then return {'OK', 0} end", ""},
 	{"pause", "nothing assigned", "if paused then return nil end", ""},
 	{"pause", "waits at once", "if not name and not all and not paused then", "if not name and not all then"},

@@ -16,7 +16,7 @@ import (
 var ErrEvicts = errors.New("the server would forget assignments")
 
 // errNotLoggedIn says that the server wants a password, and has got none.
-var errNotLoggedIn = errors.New("Redis wants a password, and none is configured (redis.url, redis.passwordFile)")
+var errNotLoggedIn = errors.New("the server wants a password, and none is configured (redis.url, redis.passwordFile)")
 
 // Check checks the settings of a server, and returns warnings about unsafe settings. Errors: an
 // *engine.Error that wraps ErrEvicts if the server evicts keys, or that of PING. Check reads INFO, which

@@ -30,7 +30,7 @@ func Histories(client *redis.Client, tally *Tally) func(*rapid.T) {
 	return func(t *rapid.T) {
 		p := &pair{
 			ctx: context.Background(), model: accounttest.NewModel(), store: store, tally: tally,
-			now: time.Unix(1_000_000, 0), shared: rarely.Draw(t, "shared"),
+			now: time.Unix(1_000_000, 0), shared: rarely.Draw(t, "shared"), marks: map[string]account.Place{},
 		}
 		if err := client.FlushDB(p.ctx).Err(); err != nil {
 			t.Fatal(err)
@@ -57,7 +57,8 @@ type pair struct {
 
 	rebuilding string // token of the rebuild in progress, "" if none is known
 	claims     []account.Claim
-	done       int // operations
+	marks      map[string]account.Place // the last tentative place of a runtime
+	done       int                      // operations
 }
 
 // operation is one kind of step in a history.

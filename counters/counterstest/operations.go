@@ -20,7 +20,7 @@ var (
 	suggests   = rapid.SliceOfNDistinct(rapid.Custom(drawSeen), 0, 4, func(s account.Seen) string { return s.Binding })
 	limits     = pick(0, 1, 2, 2)
 	repairs    = pick("recount", "drop adopted", "doubt", "drain idle", "raise", "restore")
-	asked      = pick("locate", "depart", "forget", "move", "build")
+	asked      = pick("locate", "depart", "forget", "begin forgetting", "move", "build")
 	places     = pick(pool, "gcp_cf-sa30")
 	strategies = pick("", account.FillMostPopulated, account.FillFirst, account.RoundRobin)
 	barred     = rapid.SliceOfN(bindings, 0, 2)
@@ -353,6 +353,7 @@ func (p *pair) directory(t *rapid.T) {
 		p.buildBucket(t, account.BucketOf(runtime), map[string]account.Place{runtime: {Pool: in}})
 		return
 	}
+	was := pick(account.Place{}, account.Place{Pool: in, Sequence: from}, p.marks[runtime]).Draw(t, "entry")
 	both(p, t, func(m accounttest.Machine) (string, error) {
 		switch call {
 		case "locate":
@@ -362,10 +363,16 @@ func (p *pair) directory(t *rapid.T) {
 			place, err := m.Depart(p.ctx, runtime)
 			return accounttest.Place(place), err
 		case "move":
-			ok, err := m.MovePlace(p.ctx, runtime, account.Place{Pool: in, Sequence: from}, account.Place{Pool: pool, Sequence: from + 1})
+			ok, err := m.MovePlace(p.ctx, runtime, was, account.Place{Pool: pool, Sequence: from + 1})
 			return plain(ok), err
+		case "begin forgetting":
+			place, err := m.BeginForgetting(p.ctx, runtime, was)
+			if place != (account.Place{}) {
+				p.marks[runtime] = place
+			}
+			return accounttest.Place(place), err
 		default:
-			ok, err := m.ForgetPlace(p.ctx, runtime, account.Place{Pool: in, Sequence: from})
+			ok, err := m.ForgetPlace(p.ctx, runtime, was)
 			return plain(ok), err
 		}
 	}, plain)

@@ -52,11 +52,21 @@ func (b *Bucket) Locate(runtime, pool string) (Place, error) {
 	if b.epoch == "" {
 		return Place{}, ErrNotBuilt
 	}
-	if place, known := b.places[runtime]; known {
+	if place, known := b.asked(runtime); known {
 		return place, nil
 	}
 	b.places[runtime] = Place{Pool: pool}
 	return b.places[runtime], nil
+}
+
+// asked returns the runtime's place, and whether it has one. A place that was asked for is not tentative any more.
+func (b *Bucket) asked(runtime string) (Place, bool) {
+	place, known := b.places[runtime]
+	if place.Tentative {
+		place.Tentative = false
+		b.places[runtime] = place
+	}
+	return place, known
 }
 
 // Depart returns the runtime's place: a deprovision releases it in that pool. If it has no place, Depart adds one that
@@ -65,7 +75,7 @@ func (b *Bucket) Depart(runtime string) (Place, error) {
 	if b.epoch == "" {
 		return Place{}, ErrNotBuilt
 	}
-	if place, known := b.places[runtime]; known {
+	if place, known := b.asked(runtime); known {
 		return place, nil
 	}
 	b.places[runtime] = Place{Gone: true, Sequence: b.next()}
@@ -85,6 +95,20 @@ func (b *Bucket) Places() []NamedPlace {
 		places = append(places, NamedPlace{Runtime: runtime, Place: b.places[runtime]})
 	}
 	return places
+}
+
+// BeginForgetting replaces the runtime's entry by a tentative one with the next sequence, if it still is the one that
+// was read, which is the zero Place for none. It returns the tentative entry, or the zero Place if it has replaced
+// none. It may return ErrNotBuilt.
+func (b *Bucket) BeginForgetting(runtime string, was Place) (Place, error) {
+	if b.epoch == "" {
+		return Place{}, ErrNotBuilt
+	}
+	if b.places[runtime] != was {
+		return Place{}, nil
+	}
+	b.places[runtime] = Place{Gone: true, Sequence: b.next(), Tentative: true}
+	return b.places[runtime], nil
 }
 
 // Forget deletes the runtime's entry if it still is place, and reports whether it did. It may return

@@ -108,6 +108,9 @@ type Place struct {
 	// the runtime left its last pool, 0 if it never did: all later decisions about it have higher numbers
 	// (rule 16).
 	Sequence int64
+	// Tentative says that the entry, which is Gone, is about to be forgotten, unless anyone asks for the place first
+	// (rule 14).
+	Tentative bool
 }
 
 // Directory is one bucket as a rebuild gathered it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
@@ -15,10 +16,9 @@ import (
 // entry of the directory.
 type grave struct {
 	runtime string
-	pool    string        // pool of the record; "" for an entry of the directory
-	number  int64         // sequence of the record
-	moved   bool          // the record says that the runtime has left the pool
-	place   account.Place // the entry, if pool is ""
+	pool    string // pool of the record; "" for an entry of the directory
+	number  int64  // sequence of the record
+	moved   bool   // the record says that the runtime has left the pool
 }
 
 // tombstones returns all tombstones in Redis, by runtime. It skips pools and buckets that are not built.
@@ -50,7 +50,7 @@ func (r *Purger) tombstones(ctx context.Context) (map[string][]grave, error) {
 				return nil, err
 			}
 			if p.Gone {
-				all[p.Runtime] = append(all[p.Runtime], grave{runtime: p.Runtime, place: p.Place})
+				all[p.Runtime] = append(all[p.Runtime], grave{runtime: p.Runtime})
 			}
 		}
 	}
@@ -99,18 +99,35 @@ func (r *Purger) known(ctx context.Context, runtime string) (known bool, err err
 	return known, err
 }
 
-// forget removes runtimes from Redis that the ledger no longer knows: first the entry of the directory, and
-// the record after all workers that may have read the entry are done. Until then a provision that has read
-// the entry finds the record, and is superseded. Without the record it would count the runtime in a pool that
-// the directory does not name.
+// burial is a runtime that is being forgotten.
+type burial struct {
+	graves []grave       // its tombstones
+	was    account.Place // its entry of the directory, the zero Place for none
+	mark   account.Place // the tentative entry in its stead, the zero Place for none
+}
+
+func (b *burial) runtime() string { return b.graves[0].runtime }
+
+// forget removes runtimes from Redis that the ledger no longer knows. First their entries become tentative: a
+// request that asks for the place from then on finds the runtime gone, and makes the entry last. Once all workers that
+// may have read an earlier entry are done, and if the ledger still does not know the runtime, the records go, and the
+// entry if it is tentative still. Without that, a request that has read an entry, or a record, could be answered by it,
+// and the next one, which finds none, be assigned.
 func (r *Purger) forget(ctx context.Context, graves []grave, info *observe.Retention) error {
-	if len(graves) == 0 {
+	var all []*burial
+	for _, g := range graves {
+		if n := len(all); n > 0 && all[n-1].runtime() == g.runtime {
+			all[n-1].graves = append(all[n-1].graves, g)
+			continue
+		}
+		all = append(all, &burial{graves: []grave{g}})
+	}
+	if len(all) == 0 {
 		return nil
 	}
-	for _, g := range graves {
-		dropped, err := r.forgetPlace(ctx, g)
-		if err := count(info, dropped, err); err != nil {
-			return err
+	for _, b := range all {
+		if err := r.mark(ctx, b); err != nil {
+			return b.failed(err)
 		}
 	}
 	before, err := r.Ledger.Backlog(ctx)
@@ -121,82 +138,104 @@ func (r *Purger) forget(ctx context.Context, graves []grave, info *observe.Reten
 	if err != nil {
 		return err
 	}
-	if now.First <= before.Last { // events of that time are not settled: a later pass drops the records
-		kept := map[string]bool{}
-		for _, g := range graves {
-			if g.pool != "" {
-				kept[g.runtime] = true
-			}
-		}
-		info.Kept[observe.KeptBacklog] += len(kept)
-		return nil
+	settled := now.First > before.Last // or else a later pass drops what is found
+	if !settled {
+		info.Kept[observe.KeptBacklog] += len(all)
 	}
-	for _, g := range graves {
-		dropped, err := r.forgetRecord(ctx, g)
-		if err := count(info, dropped, err); err != nil {
-			return err
+	for _, b := range all {
+		if err := r.finish(ctx, b, settled, info); err != nil {
+			return b.failed(err)
 		}
 	}
 	return nil
 }
 
-func count(info *observe.Retention, dropped bool, err error) error {
-	if dropped {
+// finish buries the runtime if all is settled and the ledger does not know it, and puts its entry back otherwise.
+func (r *Purger) finish(ctx context.Context, b *burial, settled bool, info *observe.Retention) error {
+	if !settled {
+		return r.putBack(ctx, b)
+	}
+	switch known, err := r.known(ctx, b.runtime()); {
+	case err != nil:
+		return err
+	case known:
+		return r.putBack(ctx, b)
+	}
+	return r.bury(ctx, b, info)
+}
+
+// mark makes the entry of a runtime tentative if it says that the runtime is gone, or names a pool whose record says
+// so, or if there is none.
+func (r *Purger) mark(ctx context.Context, b *burial) (err error) {
+	if b.was, err = r.Records.Place(ctx, b.runtime()); err != nil {
+		return err
+	}
+	if b.was.Pool != "" {
+		seen := slices.IndexFunc(b.graves, func(g grave) bool { return g.pool == b.was.Pool && !g.moved })
+		if seen < 0 {
+			return nil // it lives in another pool
+		}
+		rt, err := r.Records.RuntimeIn(ctx, b.was.Pool, b.runtime())
+		if err != nil || rt.State != account.RuntimeGone || rt.Sequence != b.graves[seen].number {
+			return err
+		}
+	}
+	b.mark, err = r.Records.BeginForgetting(ctx, b.runtime(), b.was)
+	return err
+}
+
+// putBack replaces a tentative entry by the one that was there. If that was another pass's tentative one, or none, it
+// is that of the runtime's record.
+func (r *Purger) putBack(ctx context.Context, b *burial) error {
+	if b.mark == (account.Place{}) {
+		return nil
+	}
+	back := b.was
+	if back.Tentative || back == (account.Place{}) {
+		back.Tentative = false
+		if gone := slices.IndexFunc(b.graves, func(g grave) bool { return g.pool != "" && !g.moved }); gone >= 0 {
+			back = account.Place{Pool: b.graves[gone].pool}
+		}
+	}
+	if back == (account.Place{}) {
+		_, err := r.Records.ForgetPlace(ctx, b.runtime(), b.mark)
+		return err
+	}
+	_, err := r.Records.MovePlace(ctx, b.runtime(), b.mark, back)
+	return err
+}
+
+// bury drops the records of a runtime to which no entry leads, and then its entry if it is tentative still.
+func (r *Purger) bury(ctx context.Context, b *burial, info *observe.Retention) error {
+	for _, g := range b.graves {
+		if g.pool == "" {
+			continue
+		}
+		place, err := r.Records.Place(ctx, g.runtime)
+		if err != nil {
+			return err
+		}
+		if place.Pool == g.pool {
+			continue // a new request for the runtime is being handled
+		}
+		dropped, err := r.Records.Forget(ctx, g.pool, g.runtime, g.number)
+		if err != nil {
+			return err
+		}
+		if dropped {
+			info.Forgotten++
+		}
+	}
+	if b.mark == (account.Place{}) {
+		return nil
+	}
+	dropped, err := r.Records.ForgetPlace(ctx, b.runtime(), b.mark)
+	if dropped && b.was != (account.Place{}) {
 		info.Forgotten++
 	}
 	return err
 }
 
-// forgetPlace drops an entry that says that the runtime is gone, or that names a pool whose record says so.
-// Its time-out is shorter than the time for which the record outlives the entry.
-func (r *Purger) forgetPlace(ctx context.Context, g grave) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.Settle/2)
-	defer cancel()
-	switch {
-	case g.place.Gone:
-	case g.pool == "":
-		return false, nil
-	default:
-		rt, err := r.Records.RuntimeIn(ctx, g.pool, g.runtime)
-		if err != nil || rt.State != account.RuntimeGone || rt.Sequence != g.number {
-			return false, wrapForget(g, err)
-		}
-		if g.place, err = r.Records.Place(ctx, g.runtime); err != nil || g.place.Pool != g.pool {
-			return false, wrapForget(g, err)
-		}
-	}
-	dropped, err := r.Records.ForgetPlace(ctx, g.runtime, g.place)
-	return dropped, wrapForget(g, err)
-}
-
-// forgetRecord drops a record to which no entry leads. If the ledger knows the runtime again, a provision
-// that had read the entry was superseded under the record's sequence. Then forgetRecord keeps the record and
-// restores the entry.
-func (r *Purger) forgetRecord(ctx context.Context, g grave) (bool, error) {
-	known, err := r.known(ctx, g.runtime)
-	switch {
-	case err != nil || known && g.moved:
-		return false, err
-	case known && g.pool != "":
-		_, err = r.Records.Locate(ctx, g.runtime, g.pool)
-		return false, wrapForget(g, err)
-	case known && g.place.Gone:
-		_, err = r.Records.Depart(ctx, g.runtime)
-		return false, wrapForget(g, err)
-	case g.pool == "":
-		return false, nil
-	}
-	place, err := r.Records.Place(ctx, g.runtime)
-	if err != nil || place.Pool == g.pool {
-		return false, wrapForget(g, err) // a new request for the runtime is being handled
-	}
-	dropped, err := r.Records.Forget(ctx, g.pool, g.runtime, g.number)
-	return dropped, wrapForget(g, err)
-}
-
-func wrapForget(g grave, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("forget runtime %s in Redis: %w", g.runtime, err)
+func (b *burial) failed(err error) error {
+	return fmt.Errorf("forget runtime %s in Redis: %w", b.runtime(), err)
 }

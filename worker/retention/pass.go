@@ -300,7 +300,7 @@ func (r *Purger) lies(ctx context.Context, runtime string, told testimony) ([]gr
 	if err != nil {
 		return nil, "", err
 	}
-	graves := []grave{{runtime: runtime, place: place}}
+	graves := []grave{{runtime: runtime}}
 	pools := maps.Clone(told.pools)
 	pools[place.Pool] = true
 	for pool := range pools {

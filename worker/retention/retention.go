@@ -40,13 +40,14 @@ type Records interface {
 	Place(ctx context.Context, runtime string) (account.Place, error)
 	RuntimeIn(ctx context.Context, pool, runtime string) (account.Runtime, error)
 	Binding(ctx context.Context, pool, binding string) (account.Record, error)
-	// Locate and Depart return the runtime's place. If it has none, Locate sets pool, and Depart
-	// sets a tombstone.
-	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
-	Depart(ctx context.Context, runtime string) (account.Place, error)
 	// Forget drops the record of a runtime if it has this sequence and no account, and reports
 	// whether it did.
 	Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error)
+	// BeginForgetting replaces the entry of a runtime by a tentative one if it still is the one that was read, the
+	// zero Place for none. It returns the tentative entry, or the zero Place. Locate and Depart make it last.
+	BeginForgetting(ctx context.Context, runtime string, was account.Place) (account.Place, error)
+	// MovePlace replaces the entry of a runtime by to if it still is from, and reports whether it did.
+	MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error)
 	// ForgetPlace drops the entry of a runtime if it still is p, and reports whether it did.
 	ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error)
 }

@@ -166,8 +166,9 @@ func TestRetentionAskedForMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		ask  int // call of Backlog: the third is between entry and record
-	}{{"before the entry is dropped", 2}, {"after the entry is dropped", 3}} {
+		ask  int  // call of Backlog: the third is after the entry became tentative
+		gone bool // the entry says so
+	}{{"before the entry is tentative", 2, false}, {"after the entry is tentative", 3, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -182,13 +183,19 @@ func TestRetentionAskedForMeanwhile(t *testing.T) {
 					if n != 3 {
 						return
 					}
-					d := x.assign("old", located.Pool)
+					if located.Gone != c.gone {
+						t.Errorf("the second provision finds %+v", located)
+					}
+					d := account.Decision{Outcome: account.Superseded, Sequence: located.Sequence}
+					if !located.Gone {
+						d = x.assign("old", located.Pool)
+					}
 					if d.Outcome != account.Superseded {
 						t.Errorf("the second provision is %s", d.Outcome)
 					}
 					x.ledger.put(x.now, events.Reply{
 						RequestID: "q", RuntimeID: "old", Status: events.StatusRejected, Error: &events.ReplyError{Code: engine.CodeSuperseded},
-						Decision: &events.Decision{Sequence: d.Sequence, Pool: "aws"},
+						Decision: &events.Decision{Sequence: d.Sequence, Pool: located.Pool},
 					})
 				}
 				x.r.Once(t.Context())
@@ -196,8 +203,9 @@ func TestRetentionAskedForMeanwhile(t *testing.T) {
 				if left := x.forgotten("old"); !slices.Equal(left, want) {
 					t.Errorf("left is %v, want %v", left, want)
 				}
-				// When that answer is old enough, everything is deleted.
+				// When that answer is old enough, everything is deleted, a record that it does not name by the pass after it.
 				x.ledger.onAsk, x.ledger.stored[0].Time = nil, x.now.Add(-2*kept)
+				x.r.Once(t.Context())
 				x.r.Once(t.Context())
 				if left := x.forgotten("old"); len(left) > 0 {
 					t.Errorf("left is %v", left)
@@ -205,6 +213,34 @@ func TestRetentionAskedForMeanwhile(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A deprovision that comes again after the runtime was forgotten, and finds the entry still, is answered that the
+// runtime is gone. A provision that is published then does not get an account, as the ledger has that answer.
+func TestRetentionDeprovisionedMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newRetained(t)
+		x.assign("anchor", "aws")
+		place, err := x.tombs.Depart(t.Context(), "old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		released := events.Reply{RequestID: "d", RuntimeID: "old", Status: events.StatusReleased, Decision: &events.Decision{Sequence: place.Sequence}}
+		x.ledger.put(x.now.Add(-2*kept), released)
+		x.ledger.onAsk = func(n int) {
+			if n == 3 { // the ledger was purged, and the entry is tentative
+				x.ledger.put(x.now, released)
+				if place, _ := x.tombs.Locate(t.Context(), "old", "aws"); !place.Gone {
+					t.Errorf("the runtime may be assigned in %+v, and the ledger has it as gone", place)
+				}
+			}
+		}
+		x.r.Once(t.Context())
+		if left := x.forgotten("old"); !slices.Equal(left, []string{"reply released", "place"}) {
+			t.Errorf("left is %v", left)
+		}
+	})
 }
 
 // A reply that is stored between the read of the replies and their purge stays, as do the records in Redis.
@@ -230,8 +266,8 @@ func TestRetentionAnsweredMeanwhile(t *testing.T) {
 	})
 }
 
-// A record stays while a worker may still assign by the dropped entry: an event is not settled, or the
-// runtime has an entry again.
+// What may have been read stays: all of it if an event of that time is not settled, and the entry if anyone has asked
+// for the place since. Then the runtime is gone without its record.
 func TestRetentionRecordOutlives(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -240,8 +276,8 @@ func TestRetentionRecordOutlives(t *testing.T) {
 		left    []string
 		backlog int // runtimes that are reported as kept by it
 	}{
-		{"an event is in work", func(x *retained) { x.ledger.backlog = storage.Backlog{First: 101, Last: 101, Oldest: x.now} }, []string{"aws gone"}, 1},
-		{"it has an entry again", func(x *retained) { _, _ = x.tombs.Locate(x.t.Context(), "old", "aws") }, []string{"place", "aws gone"}, 0},
+		{"an event is in work", func(x *retained) { x.ledger.backlog = storage.Backlog{First: 101, Last: 101, Oldest: x.now} }, []string{"place", "aws gone"}, 1},
+		{"its place is asked for", func(x *retained) { _, _ = x.tombs.Locate(x.t.Context(), "old", "aws") }, []string{"place"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -250,7 +286,7 @@ func TestRetentionRecordOutlives(t *testing.T) {
 				x.assign("anchor", "aws")
 				x.lived("old", kept+time.Hour)
 				x.ledger.onAsk = func(n int) {
-					if n == 3 { // between entry and record
+					if n == 3 { // the entry is tentative
 						c.do(x)
 					}
 				}
@@ -303,7 +339,7 @@ func TestRetentionDies(t *testing.T) {
 		x.lived("old", kept+time.Hour)
 		x.tombs.down = errDown
 		x.r.Once(t.Context())
-		if left := x.forgotten("old"); !slices.Equal(left, []string{"aws gone"}) || x.passes[0].Err == nil {
+		if left := x.forgotten("old"); !slices.Equal(left, []string{"place", "aws gone"}) || x.passes[0].Err == nil {
 			t.Fatalf("left is %v, passes %v", left, x.passes)
 		}
 		x.tombs.down = nil
@@ -313,7 +349,7 @@ func TestRetentionDies(t *testing.T) {
 		}
 		x.ledger.backlog = storage.Backlog{First: 100, Last: 100, Oldest: x.now}
 		x.r.Once(t.Context())
-		if left := x.forgotten("old"); !slices.Equal(left, []string{"aws gone"}) {
+		if left := x.forgotten("old"); !slices.Equal(left, []string{"place", "aws gone"}) {
 			t.Fatalf("left is %v", left)
 		}
 		if left := x.forgotten("unknown"); !slices.Equal(left, []string{"place"}) || x.passes[1].Kept[observe.KeptBacklog] != 2 {
@@ -322,7 +358,7 @@ func TestRetentionDies(t *testing.T) {
 		x.ledger.backlog = storage.Backlog{First: 101, Last: 100}
 		x.r.Gardener = shootsFake{{Name: "old"}}
 		x.r.Once(t.Context())
-		if left := x.forgotten("old"); !slices.Equal(left, []string{"aws gone"}) {
+		if left := x.forgotten("old"); !slices.Equal(left, []string{"place", "aws gone"}) {
 			t.Fatalf("left is %v", left)
 		}
 		x.r.Gardener = shootsFake{}

@@ -278,6 +278,12 @@ func (s store) Forget(ctx context.Context, pool, runtime string, sequence int64)
 	})
 }
 
+func (s store) BeginForgetting(ctx context.Context, runtime string, was account.Place) (account.Place, error) {
+	return scripted(ctx, s, "begin forgetting", runtime, func(ctx context.Context, c *memory.Counters) (account.Place, error) {
+		return c.BeginForgetting(ctx, runtime, was)
+	})
+}
+
 func (s store) ForgetPlace(ctx context.Context, runtime string, place account.Place) (bool, error) {
 	return scripted(ctx, s, "forget place", runtime, func(ctx context.Context, c *memory.Counters) (bool, error) {
 		return c.ForgetPlace(ctx, runtime, place)

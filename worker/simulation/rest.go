@@ -88,11 +88,10 @@ func (w *world) unsettled() uint64 {
 }
 
 // moving reports whether a recent request waits for a pool that its rule no longer leads to: it may still
-// move (rule 16). A look in its first minute leaves it there and puts the next look a minute later, so it moves
-// within two minutes and the round that comes then.
+// move (rule 16).
 func (w *world) moving() bool {
 	return slices.ContainsFunc(w.waiting(), func(r storage.WaitingRequest) bool {
-		return r.Pool != w.leads(r.Event.Provision.Plan) && time.Since(r.Entered) < 3*time.Minute
+		return r.Pool != w.leads(r.Event.Provision.Plan) && time.Since(r.Entered) < 2*time.Minute
 	})
 }
 

@@ -38,6 +38,7 @@ type Machine interface {
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
 	LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error)
 	Depart(ctx context.Context, runtime string) (account.Place, error)
+	BeginForgetting(ctx context.Context, runtime string, was account.Place) (account.Place, error)
 	ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error)
 	MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error)
 

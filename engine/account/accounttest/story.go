@@ -135,6 +135,12 @@ func (l line) place() account.Place {
 	return account.Place{Pool: l.pool(), Sequence: l.number("after")}
 }
 
+// entry reads: [pool=P] [gone] [tentative] [seq=N], none of them for no entry.
+func (l line) entry() account.Place {
+	tentative := l.has("tentative")
+	return account.Place{Pool: l.text("pool", ""), Gone: l.has("gone") || tentative, Tentative: tentative, Sequence: l.number("seq")}
+}
+
 // request reads: assign RUNTIME REQUEST tenant=T [seen=(name@generation, name@generation*)]
 // [barred=(name)] [epoch=E] [after=N] [all] [in-turn] [now] [shared] [several] [limit=N] [strategy=S].
 // A star means that the binding's label names the tenant.
@@ -238,12 +244,18 @@ func (s *Story) locating(ctx context.Context, l line) (string, bool, error) {
 	case "depart":
 		p, err := s.m.Depart(ctx, l.name(0))
 		return Place(p), true, err
+	case "begin-forgetting":
+		p, err := s.m.BeginForgetting(ctx, l.name(0), l.entry())
+		return Place(p), true, err
 	case "forget-place":
-		p := account.Place{Pool: l.text("pool", ""), Gone: l.has("gone"), Sequence: l.number("seq")}
-		ok, err := s.m.ForgetPlace(ctx, l.name(0), p)
+		ok, err := s.m.ForgetPlace(ctx, l.name(0), l.entry())
 		return yes(ok), true, err
 	case "move-place":
-		ok, err := s.m.MovePlace(ctx, l.name(0), l.place(), account.Place{Pool: l.text("to", ""), Sequence: l.number("seq")})
+		from := l.place()
+		if l.has("tentative") {
+			from = account.Place{Gone: true, Tentative: true, Sequence: l.number("after")}
+		}
+		ok, err := s.m.MovePlace(ctx, l.name(0), from, account.Place{Pool: l.text("to", ""), Sequence: l.number("seq")})
 		return yes(ok), true, err
 	case "records":
 		out, err := Records(ctx, s.m, l.pool())

@@ -106,11 +106,17 @@ func Observation(o account.Observation) string {
 
 // Place writes a directory entry.
 func Place(p account.Place) string {
+	if p.Tentative {
+		return fmt.Sprintf("gone tentative seq=%d", p.Sequence)
+	}
 	if p.Gone {
 		return fmt.Sprintf("gone seq=%d", p.Sequence)
 	}
 	if p.Sequence > 0 {
 		return fmt.Sprintf("pool %s after=%d", p.Pool, p.Sequence)
+	}
+	if p.Pool == "" {
+		return "none"
 	}
 	return "pool " + p.Pool
 }

@@ -17,6 +17,12 @@ func (c *Counters) Depart(ctx context.Context, runtime string) (account.Place, e
 	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (account.Place, error) { return b.Depart(runtime) })
 }
 
+// BeginForgetting replaces the entry of a runtime by a tentative one if it still is the one that was read, the zero
+// Place for none. It returns the tentative entry, or the zero Place.
+func (c *Counters) BeginForgetting(ctx context.Context, runtime string, was account.Place) (account.Place, error) {
+	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (account.Place, error) { return b.BeginForgetting(runtime, was) })
+}
+
 // ForgetPlace drops the entry of a runtime if it still is p.
 func (c *Counters) ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error) {
 	return step(ctx, c, c.bucketOf, runtime, func(b *account.Bucket) (bool, error) { return b.Forget(runtime, p) })

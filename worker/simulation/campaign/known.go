@@ -67,4 +67,5 @@ var CuredNarrow = []Failure{
 	{Name: "a request was put off by a clock that was ahead within one round", Seed: 731409273, Kinds: plans.Faults},
 	{Name: "an event was deleted while it was handled, and its pool was rebuilt later than its bucket", Seed: 3467916868, Kinds: plans.Faults},
 	{Name: "a request was looked at just before it had waited the minute after which it moves", Seed: 3888537135, Kinds: plans.Faults},
+	{Name: "a runtime was deprovisioned again while it was being forgotten, and then provisioned", Seed: 1760563769, Kinds: plans.Faults},
 }
