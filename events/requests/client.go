@@ -58,6 +58,7 @@ type Client struct {
 	end    context.CancelCauseFunc
 	starts chan struct{} // a semaphore of one for follow
 	broken chan struct{} // holds a token after an error of the consumer of all replies
+	due    chan struct{} // holds a token while looks are due
 	joined sync.WaitGroup
 
 	mu        sync.Mutex
@@ -66,6 +67,7 @@ type Client struct {
 	created   time.Time                // of the stream that is followed
 	from      uint64                   // the sequence from which the stream was last followed
 	newest    jetstream.Msg            // the last message that arrived from there on, nil before the first one
+	looks     []look                   // that are due
 }
 
 // NewClient returns a Client that uses the connection. It sends nothing to the server yet. The caller
@@ -90,11 +92,12 @@ func NewClient(nc *nats.Conn, options ClientOptions) (*Client, error) {
 	}
 	c := &Client{
 		js: js, subjects: subjects, options: options,
-		starts: make(chan struct{}, 1), broken: make(chan struct{}, 1), waiters: map[string][]*waiter{},
+		starts: make(chan struct{}, 1), broken: make(chan struct{}, 1), due: make(chan struct{}, 1), waiters: map[string][]*waiter{},
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.joined.Go(c.watchConnection)
 	c.joined.Go(c.watchReplies)
+	c.joined.Go(c.takeLooks)
 	return c, nil
 }
 
@@ -214,7 +217,11 @@ func (c *Client) Ask(ctx context.Context, e events.Event, options ...RequestOpti
 		return events.Reply{}, err
 	}
 	if ack.Duplicate { // asked before: the answer may be there
-		c.look(ctx, w)
+		select {
+		case <-c.lookSoon(w):
+		case <-ctx.Done():
+		case <-c.life.Done():
+		}
 		if !w.answered() {
 			if err := c.publishAnew(ctx, e.ID, msg); err != nil {
 				return events.Reply{}, err

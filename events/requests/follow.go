@@ -15,13 +15,6 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// rarest is the longest pause between two looks at one subject.
-const rarest = 30 * time.Second
-
-// leftover is how long the server keeps the consumer of a finished look. A publisher has no right to
-// delete it.
-const leftover = 10 * time.Second
-
 // waiter is a request that waits for replies on its subject. It keeps only the newest reply, as the
 // stream does.
 type waiter struct {
@@ -201,6 +194,7 @@ func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) 
 	look := time.NewTimer(lookAfter)
 	defer look.Stop()
 	pause := c.options.LookAfter
+	var looked <-chan struct{} // nil between looks
 	for {
 		select {
 		case <-w.arrived:
@@ -208,11 +202,13 @@ func (c *Client) await(ctx context.Context, w *waiter, lookAfter time.Duration) 
 				return reply, err
 			}
 		case <-look.C:
-			c.look(ctx, w)
+			looked = c.lookSoon(w)
+		case <-looked:
+			looked = nil
 			look.Reset(pause + rand.N(pause/4+1))
 			pause = min(2*pause, rarest)
 		case <-w.relook:
-			pause = c.options.LookAfter
+			pause, looked = c.options.LookAfter, nil
 			look.Reset(rand.N(pause + 1)) // not all requests at once
 		case <-ctx.Done():
 			return w.last, w.unanswered(context.Cause(ctx))
@@ -264,29 +260,4 @@ func (w *waiter) unanswered(cause error) error {
 		state = "is in work"
 	}
 	return fmt.Errorf("request %s has no final reply yet and %s; ask again under the same id, or await it: %w", w.id, state, cause)
-}
-
-// look reads the reply that is stored on the subject now. It ignores errors: await looks again, and
-// until then the consumer of all replies may deliver the reply.
-func (c *Client) look(ctx context.Context, w *waiter) {
-	ctx, cancel := c.within(ctx)
-	defer cancel()
-	ctx, cancelTimeout := context.WithTimeout(ctx, tryFor)
-	defer cancelTimeout()
-	consumer, err := c.js.CreateConsumer(ctx, events.StreamReplies, jetstream.ConsumerConfig{
-		FilterSubject: w.subject, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
-		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: leftover,
-	})
-	if err != nil {
-		return
-	}
-	batch, err := consumer.FetchNoWait(1)
-	if err != nil {
-		return
-	}
-	for msg := range batch.Messages() {
-		if facts, err := msg.Metadata(); err == nil {
-			w.offer(facts, msg.Data())
-		}
-	}
 }
