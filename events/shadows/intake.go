@@ -16,8 +16,13 @@ import (
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 
-// lookAgain is how often a listening Intake checks whether the workers' consumer is gone.
-const lookAgain = 30 * time.Second
+// A listening Intake looks every lookAgain whether the workers' consumer is gone, and takes its place after missing in
+// a row: workers make a consumer again that an operator deleted, and an event that the shadow takes in between would
+// never be answered.
+const (
+	lookAgain = 30 * time.Second
+	missing   = 3
+)
 
 // Intake copies published events into the stream of a shadow. A work-queue stream delivers an event to
 // one consumer only, so there are two modes. While no worker has a consumer on HAP_EVENTS, the Intake
@@ -29,13 +34,15 @@ type Intake struct {
 	subjects events.Subjects
 	tell     func(string)
 	retry    func(error)
+	every    time.Duration    // between two looks
+	looked   func(inARow int) // called after each look: how often in a row the workers' consumer was missing
 }
 
 // NewIntake returns the intake of a shadow for the workers' subjects. Run calls tell with the mode each
 // time that a mode begins, and retry with each failure. It retries after every failure, except that an event
 // to which it listened beside the workers is lost to the shadow if the copy fails.
 func NewIntake(js jetstream.JetStream, subjects events.Subjects, tell func(string), retry func(error)) *Intake {
-	return &Intake{js: js, subjects: subjects, tell: tell, retry: retry}
+	return &Intake{js: js, subjects: subjects, tell: tell, retry: retry, every: lookAgain, looked: func(int) {}}
 }
 
 // Setup ensures that the workers' stream of published events exists, as storage.Setup does for all their
@@ -53,13 +60,21 @@ func (i *Intake) Setup(ctx context.Context, o storage.Options) (differences []st
 func (i *Intake) Run(ctx context.Context) {
 	pause := backoff.WithContext(backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0)), ctx)
+	beside := false                  // the events are the workers'
 	_ = backoff.Retry(func() error { // ends with ctx only
-		consumer, err := i.consumer(ctx)
+		var consumer streams.Consumer
+		var err error
+		if !beside {
+			consumer, err = i.consumer(ctx)
+			beside = streams.TakenByOther(err)
+		}
 		switch {
+		case beside:
+			err = i.listen(ctx)
+			beside = err != nil
 		case err == nil:
 			err = i.take(ctx, consumer)
-		case streams.TakenByOther(err):
-			err = i.listen(ctx)
+			beside = err == nil // a worker that starts deletes the consumer, and makes its own
 		}
 		if ctx.Err() != nil {
 			return backoff.Permanent(context.Cause(ctx))
@@ -125,7 +140,7 @@ func (i *Intake) take(ctx context.Context, consumer streams.Consumer) error {
 	}
 }
 
-// listen copies the events that are published for the workers, until the workers have no consumer any more, or
+// listen copies the events that are published for the workers, until the workers have had no consumer for a while, or
 // ctx ends; it then returns nil. Several shadows share the events: each event goes to one shadow.
 func (i *Intake) listen(ctx context.Context) error {
 	heard := make(chan *nats.Msg, 4096)
@@ -137,9 +152,9 @@ func (i *Intake) listen(ctx context.Context) error {
 		defer func() { _ = s.Unsubscribe() }()
 	}
 	i.tell("the shadow listens: the events are the workers'")
-	look := time.NewTicker(lookAgain)
+	look := time.NewTicker(i.every)
 	defer look.Stop()
-	for {
+	for inARow := 0; inARow < missing; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -148,11 +163,19 @@ func (i *Intake) listen(ctx context.Context) error {
 				i.retry(fmt.Errorf("the shadow misses an event: %w", err))
 			}
 		case <-look.C:
-			if gone, err := i.workersGone(ctx); gone || err != nil {
-				return err
+			gone, err := i.workersGone(ctx)
+			if gone {
+				inARow++
+			} else {
+				inARow = 0
 			}
+			if err != nil && ctx.Err() == nil {
+				i.retry(err)
+			}
+			i.looked(inARow)
 		}
 	}
+	return nil
 }
 
 func (i *Intake) workersGone(ctx context.Context) (bool, error) {
