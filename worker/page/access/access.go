@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
 )
 
 // Rules configure who may see the page.
@@ -99,7 +101,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case g.Open():
 		g.admit(w, r, visit{who: prefixOf(r.RemoteAddr).String()})
 	case g.login != nil && r.URL.Path == CallbackPath:
-		g.login.callback(w, r)
+		g.login.callback(w, r, g.attempts.remember)
 	case r.Header.Get("Authorization") != "":
 		g.attempt(w, r)
 	default:
@@ -110,32 +112,51 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // attempt checks the request's Authorization header, and answers the request. If too many logins from its
 // address have failed, it answers 429 without a check.
 func (g *guard) attempt(w http.ResponseWriter, r *http.Request) {
-	ended, wait := g.attempts.begin(r)
+	who, err := g.try(r, r.Header.Get("Authorization"), g.knows)
+	g.answer(w, r, err, visit{who, func() error { _, err := g.knows(r); return err }})
+}
+
+// tooMany is the error of a request that was not checked, since too many logins from its address have failed. It is
+// the time to wait.
+type tooMany time.Duration
+
+func (tooMany) Error() string {
+	return "too many logins from your address have failed; wait, and try again"
+}
+
+// try checks the request's credential. It returns a tooMany instead of checking it if too many logins from its
+// address have failed, and otherwise the result of check.
+func (g *guard) try(r *http.Request, credential string, check func(*http.Request) (who string, err error)) (string, error) {
+	ended, wait := g.attempts.begin(credential, prefixOf(r.RemoteAddr))
 	if wait > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-		http.Error(w, "too many logins from your address have failed; wait, and try again", http.StatusTooManyRequests)
-		return
+		return "", tooMany(wait)
 	}
-	who, err := g.knows(r)
+	who, err := check(r)
+	_, expired := errors.AsType[*oidc.TokenExpiredError](err)
 	switch {
 	case err == nil, errors.Is(err, errNotInGroup):
 		ended(succeeded)
-	case errors.Is(err, errIssuer):
+	case expired, errors.Is(err, errIssuer): // that a token is over is seen without asking the issuer
 		ended(undecided)
 	default:
 		ended(failed)
 	}
-	g.answer(w, r, err, visit{who, func() error { _, err := g.knows(r); return err }})
+	return who, err
 }
 
-// session checks the cookie of a login at the issuer, and answers the request. A browser that navigates without
-// a valid cookie is redirected to the issuer instead, unless its user is known to be in no permitted group.
+// session checks the cookie of a login at the issuer, and answers the request, as attempt does. A browser that
+// navigates without a valid cookie is redirected to the issuer instead, unless its user is known to be in no
+// permitted group.
 func (g *guard) session(w http.ResponseWriter, r *http.Request) {
 	if g.login == nil {
 		g.answer(w, r, errUnknown, visit{})
 		return
 	}
-	who, err := g.login.remembers(r)
+	var who string
+	cookie, err := r.Cookie(sessionCookie)
+	if err == nil {
+		who, err = g.try(r, cookie.Value, g.login.remembers)
+	}
 	navigates := r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
 	if err != nil && navigates && !errors.Is(err, errNotInGroup) {
 		g.login.begin(w, r)
@@ -146,9 +167,13 @@ func (g *guard) session(w http.ResponseWriter, r *http.Request) {
 
 // answer serves the page if err is nil. Otherwise it answers with the error's status.
 func (g *guard) answer(w http.ResponseWriter, r *http.Request, err error, v visit) {
+	wait, many := errors.AsType[tooMany](err)
 	switch {
 	case err == nil:
 		g.admit(w, r, v)
+	case many:
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(time.Duration(wait).Seconds()))))
+		http.Error(w, err.Error(), http.StatusTooManyRequests)
 	case errors.Is(err, errNotInGroup):
 		http.Error(w, err.Error(), http.StatusForbidden)
 	case errors.Is(err, errIssuer):

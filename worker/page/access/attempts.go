@@ -3,7 +3,6 @@ package access
 import (
 	"crypto/sha256"
 	"maps"
-	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -27,7 +26,7 @@ type attempts struct {
 	mu     sync.Mutex
 	by     map[netip.Prefix]*allowance
 	rest   allowance
-	right  map[[sha256.Size]byte]bool // digests of Authorization headers
+	right  map[[sha256.Size]byte]bool // digests of credentials
 	warned time.Time
 }
 
@@ -53,14 +52,14 @@ const (
 	undecided // the issuer, whose keys are needed, was not reached
 )
 
-// begin takes one attempt from the allowance of the request's address; a remembered login needs none. If none
+// begin takes one attempt from the allowance of the address; a credential that is remembered needs none. If none
 // is left, it returns how long to wait, and the caller must not check the login. Otherwise wait is 0, and the
 // caller checks the login and calls ended with the result. Only a failed login uses up its attempt, and only a
 // successful one is remembered.
-func (a *attempts) begin(r *http.Request) (ended func(result), wait time.Duration) {
+func (a *attempts) begin(credential string, from netip.Prefix) (ended func(result), wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	digest, from := sha256.Sum256([]byte(r.Header.Get("Authorization"))), prefixOf(r.RemoteAddr)
+	digest := sha256.Sum256([]byte(credential))
 	if a.right[digest] {
 		return func(how result) {
 			if how == failed { // the secret has changed since the last login, or the ID token is over
@@ -92,6 +91,17 @@ func (a *attempts) end(digest [sha256.Size]byte, mine *allowance, how result) {
 	if how == undecided {
 		return
 	}
+	a.keep(digest)
+}
+
+// remember notes a credential of a login that has succeeded elsewhere.
+func (a *attempts) remember(credential string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keep(sha256.Sum256([]byte(credential)))
+}
+
+func (a *attempts) keep(digest [sha256.Size]byte) {
 	if len(a.right) >= maxLogins {
 		clear(a.right)
 	}

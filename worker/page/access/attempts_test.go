@@ -97,6 +97,35 @@ func TestGuessingWhileTheIssuerIsDown(t *testing.T) {
 	ask("right", http.StatusOK)
 }
 
+// TestForgedSessions: each token under an unknown key has the issuer asked for its keys, so forged cookies are failed
+// logins. A session that began here goes on beside them, and one that is over costs nothing.
+func TestForgedSessions(t *testing.T) {
+	t.Parallel()
+	i, other := newIssuer(t), newIssuer(t)
+	p, _ := i.page()
+	ask := func(token string) int {
+		t.Helper()
+		return get(t, from{p, "10.0.0.1:5"}, "/assets/page.css", "Cookie", sessionCookie+"="+token).Code
+	}
+	for range 3 * maxFailures {
+		if code := ask(i.sign(map[string]any{"exp": noon.Add(-time.Hour).Unix()})); code != http.StatusUnauthorized {
+			t.Fatalf("a session that is over: %d", code)
+		}
+	}
+	codes := map[int]int{}
+	for n := range 3 * maxFailures {
+		codes[ask(other.sign(map[string]any{"iss": i.server.URL, "jti": n}))]++
+	}
+	if codes[http.StatusUnauthorized] != maxFailures || codes[http.StatusTooManyRequests] != 2*maxFailures || i.fetched.Load() > 1+maxFailures {
+		t.Errorf("answers %v, and the keys were fetched %d times", codes, i.fetched.Load())
+	}
+	b := &browser{t: t, page: from{p, "10.0.0.1:5"}, cookies: map[string]string{}}
+	b.get(b.begin(i, "/"))
+	if w := b.get("/"); w.Code != http.StatusOK {
+		t.Errorf("a login from the same address: %d, %s", w.Code, w.Body)
+	}
+}
+
 // TestGuessingTakesTurns: a successful login does not use up the allowance.
 func TestGuessingTakesTurns(t *testing.T) {
 	t.Parallel()
@@ -115,9 +144,7 @@ func TestGuessingFromEverywhere(t *testing.T) {
 	a := newAttempts(func() time.Time { return now }, func(string) {})
 	held := 0
 	for n := range 2 * maxAddresses {
-		r, _ := http.NewRequest(http.MethodGet, "/", http.NoBody)
-		r.RemoteAddr = fmt.Sprintf("10.%d.%d.1:1", n/256, n%256)
-		ended, wait := a.begin(r)
+		ended, wait := a.begin("x", prefixOf(fmt.Sprintf("10.%d.%d.1:1", n/256, n%256)))
 		if wait > 0 {
 			held++
 			continue
@@ -128,9 +155,7 @@ func TestGuessingFromEverywhere(t *testing.T) {
 		t.Errorf("%d addresses are remembered, %d attempts were held", len(a.by), held)
 	}
 	now = now.Add(perFailure)
-	r, _ := http.NewRequest(http.MethodGet, "/", http.NoBody)
-	r.RemoteAddr = "192.0.2.1:1"
-	if _, wait := a.begin(r); wait > 0 || len(a.by) != 1 {
+	if _, wait := a.begin("x", prefixOf("192.0.2.1:1")); wait > 0 || len(a.by) != 1 {
 		t.Errorf("after a while: a wait of %s, %d addresses", wait, len(a.by))
 	}
 }

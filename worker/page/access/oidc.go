@@ -156,7 +156,7 @@ func (l *login) verify(ctx context.Context, raw string) (*oidc.IDToken, error) {
 	if err != nil {
 		return nil, err
 	}
-	token, err := provider.VerifierContext(l.ctx, &oidc.Config{ClientID: l.ClientID, Now: l.now}).Verify(ctx, raw)
+	token, err := provider.Verifier(&oidc.Config{ClientID: l.ClientID, Now: l.now}).Verify(ctx, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -237,8 +237,9 @@ func (l *login) begin(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, err.Error(), http.StatusServiceUnavailable)
 }
 
-// callback completes a login: the issuer redirects the browser here.
-func (l *login) callback(w http.ResponseWriter, r *http.Request) {
+// callback completes a login: the issuer redirects the browser here. It calls succeeded with the ID token that becomes
+// the session's cookie.
+func (l *login) callback(w http.ResponseWriter, r *http.Request, succeeded func(token string)) {
 	began, err := r.Cookie(loginCookie)
 	if err != nil {
 		http.Error(w, "no login is under way in this browser; begin at /", http.StatusBadRequest)
@@ -265,6 +266,7 @@ func (l *login) callback(w http.ResponseWriter, r *http.Request) {
 		l.warn(fmt.Sprintf("a login by telemetry.page.oidc failed: %q", err))
 		http.Error(w, "the login failed; the worker's log says why", http.StatusForbidden)
 	default:
+		succeeded(raw)
 		setCookie(w, sessionCookie, raw, until)
 		http.Redirect(w, r, localPath(parts[3]), http.StatusSeeOther)
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ type issuer struct {
 	server *httptest.Server
 	key    *rsa.PrivateKey
 	down   bool
+	// fetched is how often its keys were asked for.
+	fetched atomic.Int32
 	// of the login that is under way
 	challenge, nonce string
 	claims           map[string]any // beside the usual ones
@@ -47,6 +50,9 @@ func newIssuer(t *testing.T) *issuer {
 		case r.URL.Path == "/token":
 			i.token(w, r)
 		default:
+			if r.URL.Path == "/keys" {
+				i.fetched.Add(1)
+			}
 			known.ServeHTTP(w, r)
 		}
 	}))
