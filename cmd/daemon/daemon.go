@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"k8s.io/klog/v2"
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/counters/connection"
@@ -81,7 +80,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if o.Process {
-		klog.SetSlogLogger(log)
+		logLibraries(log)
 	}
 	for _, warning := range slices.Concat(cfg.Warnings(), cfg.PlainConnections()) {
 		log.Warn(warning)

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/counters"
+	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/gardener"
@@ -98,11 +98,7 @@ func OpenNATS(ctx context.Context, s *Shell, c config.NATS) (*nats.Conn, error) 
 }
 
 // quietRedis keeps the library's log off standard error: errors that matter are returned.
-var quietRedis = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
+var quietRedis = sync.OnceFunc(func() { connection.LogBy(func(context.Context, string) {}) })
 
 // errUnbuilt means that Redis is not built: the first bucket of the directory has no epoch that counts.
 var errUnbuilt = errors.New("it is not built: it holds no state, or that of another run of the server")
