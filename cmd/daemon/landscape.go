@@ -54,13 +54,15 @@ func (d *daemon) openLandscape(ctx context.Context) error {
 	at.gardener = "Gardener at " + p.gardener.Server()
 	at.ledger = p.subjects.Stream(events.StreamReplies) + " at " + connect.Shown(d.cfg.NATS.URL)
 	at.redis = "Redis at " + connect.Shown(d.cfg.Redis.URL)
-	return d.retry(ctx, &p.up.redis, "checking the landscape of Redis and the streams", func() error {
+	err := d.retry(ctx, &p.up.landscape, "checking the landscape of Redis and the streams", func() error {
 		err := d.identity.check(ctx)
 		if _, foreign := errors.AsType[*engine.ForeignError](err); foreign {
 			return loop.Permanent(err)
 		}
 		return err
 	})
+	p.up.landscape.up.Store(err == nil)
+	return err
 }
 
 // check compares the landscapes of Gardener, the ledger and Redis. If they are equal, it writes the record

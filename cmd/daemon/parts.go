@@ -68,7 +68,7 @@ type parts struct {
 	intake *shadows.Intake // only of a shadow
 	notes  *notes.Notes    // nil without Events about bindings
 
-	up struct{ nats, streams, redis, gardener part } // which of the above are connected
+	up struct{ nats, streams, redis, gardener, landscape part } // which of the above are connected; landscape: have been compared
 
 	worker atomic.Pointer[worker.Worker]
 	sweep  atomic.Pointer[reconcile.Labels]

@@ -56,6 +56,7 @@ func (d *daemon) checks() []telemetry.Check {
 			}
 			return nil
 		})},
+		{Name: "landscape", Run: p.up.landscape.check(func(context.Context) error { return nil })}, // then watched
 		{Name: "consumer", Run: func(context.Context) error {
 			w := p.worker.Load()
 			if w == nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hap-worker/hap-worker/worker/telemetry"
@@ -34,6 +36,23 @@ func TestACheckThatPanics(t *testing.T) {
 	}
 	stop()
 	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReadyNamesTheLandscape: a worker that cannot compare the landscapes yet says so; Redis, which it reaches, is not
+// to blame.
+func TestReadyNamesTheLandscape(t *testing.T) {
+	t.Parallel()
+	d := &daemon{}
+	checks := d.checks()
+	run := checks[slices.IndexFunc(checks, func(c telemetry.Check) bool { return c.Name == "landscape" })].Run
+	d.parts.up.landscape.failed("no right to read kube-system")
+	if err := run(t.Context()); err == nil || !strings.Contains(err.Error(), "not connected yet: no right to read kube-system") {
+		t.Errorf("%v", err)
+	}
+	d.parts.up.landscape.up.Store(true)
+	if err := run(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

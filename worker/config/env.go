@@ -13,7 +13,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-const envPrefix = "HAP_"
+const (
+	envPrefix = "HAP_"
+	envFile   = "HAP_CONFIG" // names the file, and is no key of it
+)
 
 // overrides are the keys that the environment sets, in the structure of a file.
 type overrides struct {
@@ -30,7 +33,7 @@ func readEnv(env []string, variables map[string]string, wrong *faults) overrides
 	known := envKeys()
 	for _, entry := range env {
 		name, text, _ := strings.Cut(entry, "=")
-		if len(name) < len(envPrefix) || !strings.EqualFold(name[:len(envPrefix)], envPrefix) || serviceLink.MatchString(name) {
+		if len(name) < len(envPrefix) || !strings.EqualFold(name[:len(envPrefix)], envPrefix) || serviceLink.MatchString(name) || name == envFile {
 			continue
 		}
 		path, kind := known.find(name)
