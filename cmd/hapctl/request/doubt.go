@@ -63,10 +63,10 @@ func unknownToLedger(ctx context.Context, r *Requester, e events.Event) (string,
 
 // notToRelease doubts the release of an account that does not exist or is not dirty. It also doubts a
 // release without a generation if the account was claimed more than once. Without a terminal, it reads Gardener
-// only if the configuration has the section gardener, and otherwise has no doubt: a script needs only NATS.
+// only if --context or the configuration names it, and otherwise has no doubt: a script needs only NATS.
 func notToRelease(cfg *config.Config) doubts {
 	return func(ctx context.Context, r *Requester, e events.Event) (string, error) {
-		if !cli.Terminal(r.Shell.Stdin) && !cfg.Given("gardener") {
+		if !cli.Terminal(r.Shell.Stdin) && r.Shell.Connections.Context == "" && !cfg.Given("gardener") {
 			return "", nil
 		}
 		ctx, cancel := context.WithTimeout(ctx, cli.ConnectWithin)
