@@ -20,10 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/engine/terms"
-	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/dead"
-	"github.com/hap-worker/hap-worker/events/storage"
-	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/config"
@@ -267,6 +264,7 @@ func (d *daemon) open(ctx, background context.Context) error {
 	d.warnUnserved()
 	d.running.Go(func() { d.observe(background) })
 	d.running.Go(func() { d.identity.watch(background) })
+	d.running.Go(func() { d.watchStreams(background) })
 	d.showLandscape(background)
 	return nil
 }
@@ -299,25 +297,6 @@ func (d *daemon) openGardener(ctx, background context.Context) (err error) {
 	return nil
 }
 
-// openStreams creates or checks the streams, and opens the ledger and the waiting room.
-func (d *daemon) openStreams(ctx context.Context) error {
-	p := &d.parts
-	err := d.retry(ctx, &p.up.streams, "setting up the streams", func() (err error) {
-		p.consumer, err = d.setup(ctx)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	p.up.streams.up.Store(true)
-	passed := d.newForeigners()
-	p.streams = streams.OnFull(streams.New(p.js), d.tel.Metrics.StreamFull)
-	p.ledger, p.room = storage.NewLedgerOn(p.streams, p.subjects, "hap-worker"), storage.NewWaitingRoomOn(p.streams, p.subjects)
-	p.ledger.OnForeign(passed.met)
-	p.room.OnForeign(passed.met)
-	return nil
-}
-
 // warns returns a function that logs a warning of a part. The readiness check shows the last one
 // until the part is connected.
 func (d *daemon) warns(p *part) func(string) {
@@ -325,31 +304,6 @@ func (d *daemon) warns(p *part) func(string) {
 		p.failed(text)
 		d.log.Warn(text)
 	}
-}
-
-// setup creates the streams or, if nats.manage is false, only checks them, and returns the workers'
-// consumer. It is called at the start and whenever the consumer was lost.
-func (d *daemon) setup(ctx context.Context) (streams.Consumer, error) {
-	n := d.cfg.NATS
-	o := storage.Options{
-		Prefix: n.Prefix, Manage: n.Manage, Replicas: n.Replicas, MaxBytes: n.MaxBytes,
-		MaxAckPending: n.MaxAckPending, AckWait: d.cfg.Worker.AckWait, Shadow: d.shadowed(),
-	}
-	differences, err := storage.Setup(ctx, d.parts.js, o)
-	if err != nil {
-		return nil, err
-	}
-	if d.shadowed() {
-		theirs, err := d.parts.intake.Setup(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		differences = append(differences, theirs...)
-	}
-	for _, difference := range differences {
-		d.log.Warn("a stream differs from the configuration and is left unchanged: " + difference)
-	}
-	return streams.PullConsumer(ctx, d.parts.js, d.parts.subjects.Stream(events.StreamEvents), events.ConsumerWorker)
 }
 
 // checkRedis rejects a server that may evict keys, and warns about one that may lose data.

@@ -70,6 +70,7 @@ type parts struct {
 
 	up struct{ nats, streams, redis, gardener, landscape part } // which of the above are connected; landscape: have been compared
 
+	gone   atomic.Pointer[string] // which streams are gone, nil for none
 	worker atomic.Pointer[worker.Worker]
 	sweep  atomic.Pointer[reconcile.Labels]
 	follow atomic.Pointer[shadow.Follow] // only of a shadow

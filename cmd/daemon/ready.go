@@ -46,6 +46,9 @@ func (d *daemon) checks() []telemetry.Check {
 			return nil
 		})},
 		{Name: "streams", Run: p.up.streams.check(func(ctx context.Context) error {
+			if gone := p.gone.Load(); gone != nil {
+				return errors.New(*gone)
+			}
 			_, err := p.consumer.Info(ctx)
 			return err
 		})},

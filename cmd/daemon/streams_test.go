@@ -3,13 +3,18 @@ package daemon
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
 // awaited is a log that signals when it contains a text for the first time.
@@ -71,5 +76,48 @@ func TestOthersStreamKeepsAWorkerFromBeingReady(t *testing.T) {
 	}
 	if stream, err := js.Stream(within, "HAP_EVENTS"); err != nil || stream.CachedInfo().Config.Description != theirs.Description {
 		t.Errorf("their stream is %+v, %v", stream, err)
+	}
+}
+
+// TestStreamsThatAreDeleted: the streams of waiting requests and dead letters are created again. The ledger is not, as
+// it has to be restored from a copy, and neither is any stream if the worker must not manage them; both are told.
+func TestStreamsThatAreDeleted(t *testing.T) {
+	t.Parallel()
+	server := eventstest.Server(t)
+	js, ctx := server.JetStream(), eventstest.Within(t)
+	for _, c := range []struct {
+		manage  bool
+		deleted string
+		gone    string // in /readyz afterwards; "" if it is created again
+	}{
+		{true, events.StreamDead, ""},
+		{true, events.StreamWaiting, ""},
+		{true, events.StreamReplies, "gone: HAP_REPLIES"},
+		{false, events.StreamDead, "gone: HAP_DEAD"},
+	} {
+		cfg, err := config.Load("", []string{"HAP_NATS_MANAGE=true"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &daemon{cfg: cfg, log: slog.New(slog.DiscardHandler)}
+		d.parts.js, d.parts.subjects = js, eventstest.Subjects(t)
+		if d.parts.consumer, err = d.setup(ctx); err != nil {
+			t.Fatal(err)
+		}
+		d.parts.up.streams.up.Store(true)
+		checks := d.checks()
+		ready := checks[slices.IndexFunc(checks, func(check telemetry.Check) bool { return check.Name == "streams" })].Run
+		cfg.NATS.Manage = c.manage
+		if err := js.DeleteStream(ctx, c.deleted); err != nil {
+			t.Fatal(err)
+		}
+		_ = d.lookForStreams(ctx)
+		_, err = js.Stream(ctx, c.deleted)
+		if there := err == nil; there != (c.gone == "") {
+			t.Errorf("%s with manage %t: it is there: %t (%v)", c.deleted, c.manage, there, err)
+		}
+		if err := ready(ctx); c.gone == "" && err != nil || c.gone != "" && (err == nil || err.Error() != c.gone) {
+			t.Errorf("%s with manage %t: /readyz says %v, want %q", c.deleted, c.manage, err, c.gone)
+		}
 	}
 }
