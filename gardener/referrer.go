@@ -21,7 +21,8 @@ type reference struct{ kind, name string }
 // referring is the decoded part of a binding that may refer to a Secret.
 type referring struct {
 	Metadata struct {
-		Name string `json:"name"`
+		Name              string       `json:"name"`
+		DeletionTimestamp *metav1.Time `json:"deletionTimestamp"`
 	} `json:"metadata"`
 
 	references `json:",inline"`
@@ -117,8 +118,9 @@ func (o *Options) secretOf(r *references) string {
 
 // Referrer returns the object that a Shoot has to name in order to use the binding: the binding
 // itself, and for a Secret the CredentialsBinding or else the SecretBinding that refers to it, the
-// first by name. It asks the server only if the cache has none or has not synced. Errors:
-// engine.CodeUnknownBinding if nothing refers to the Secret, engine.ErrUnavailable.
+// first by name. One that is being deleted does not count, as Gardener refuses a Shoot that names it. It asks the
+// server only if the cache has none or has not synced. Errors: engine.CodeUnknownBinding if nothing refers to the
+// Secret, engine.ErrUnavailable.
 func (c *Client) Referrer(ctx context.Context, binding string) (kind, name string, err error) {
 	if c.opts.Resource != Secrets {
 		return c.kind.name, binding, nil
@@ -126,18 +128,18 @@ func (c *Client) Referrer(ctx context.Context, binding string) (kind, name strin
 	if kind, name, err = c.cachedReferrer(binding); name != "" || err != nil {
 		return kind, name, err
 	}
-	secrets, err := c.secretsOfBindings(ctx)
+	first := map[string]string{} // by kind
+	err = c.eachReferring(ctx, func(kind string, o *referring) {
+		if c.opts.secretOf(&o.references) == binding && o.Metadata.DeletionTimestamp == nil && (first[kind] == "" || o.Metadata.Name < first[kind]) {
+			first[kind] = o.Metadata.Name
+		}
+	})
 	if err != nil {
 		return "", "", err
 	}
 	for _, r := range referringResources {
-		for ref, secret := range secrets {
-			if ref.kind == kinds[r].name && secret == binding && (name == "" || ref.name < name) {
-				name = ref.name
-			}
-		}
-		if name != "" {
-			return kinds[r].name, name, nil
+		if kind := kinds[r].name; first[kind] != "" {
+			return kind, first[kind], nil
 		}
 	}
 	return "", "", &engine.Error{
@@ -199,17 +201,25 @@ func referredIn(secrets map[reference]string) func(string) bool {
 // server lacks one of the kinds, it returns an error: otherwise an account in use would look unused.
 func (c *Client) secretsOfBindings(ctx context.Context) (map[reference]string, error) {
 	secrets := map[reference]string{}
+	err := c.eachReferring(ctx, func(kind string, o *referring) {
+		if secret := c.opts.secretOf(&o.references); secret != "" {
+			secrets[reference{kind, o.Metadata.Name}] = secret
+		}
+	})
+	return secrets, err
+}
+
+// eachReferring reads all bindings that may refer to a Secret from the server. It may visit one twice.
+func (c *Client) eachReferring(ctx context.Context, visit func(kind string, o *referring)) error {
 	for _, r := range referringResources {
 		k := kinds[r]
 		err := list(ctx, c, listing{resource: k.resource, accept: wholeObjects}, func() {}, func(o referring) bool {
-			if secret := c.opts.secretOf(&o.references); secret != "" {
-				secrets[reference{k.name, o.Metadata.Name}] = secret
-			}
+			visit(k.name, &o)
 			return true
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return secrets, nil
+	return nil
 }

@@ -63,19 +63,33 @@ func testReferrer(t *testing.T, b *bench) {
 	// Referrer asks the server before it reports that there is none, so it finds a new one at once.
 	b.secretBinding(t, "b-"+lone, lone)
 	b.wantReferrer(t, c, lone, "SecretBinding", "b-"+lone)
+	// One that is deleted, but still there because of a finalizer, is no referrer: Gardener refuses a Shoot that names it.
+	b.hold(t, secretBindings, "b-"+lone)
+	if err := b.admin.Resource(secretBindings).Namespace(b.Namespace).Delete(t.Context(), "b-"+lone, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, "the binding that is being deleted is no referrer", func() bool {
+		_, _, err := c.Referrer(t.Context(), lone)
+		return engine.CodeOf(err) == engine.CodeUnknownBinding
+	})
 
 	if err := b.admin.Resource(credentialsBindings).Namespace(b.Namespace).Delete(t.Context(), "m-"+one, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	b.until(t, "the SecretBinding is the referrer after the end of the CredentialsBinding", func() bool {
+		kind, name, err := c.Referrer(t.Context(), one)
+		return err == nil && kind == "SecretBinding" && name == "a-"+one
+	})
+}
+
+// until waits until the condition holds.
+func (b *bench) until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(patience); ; <-tick.C {
-		kind, name, err := c.Referrer(t.Context(), one)
-		if err == nil && kind == "SecretBinding" && name == "a-"+one {
-			return
-		}
+	for end := time.Now().Add(patience); !holds(); <-tick.C {
 		if time.Now().After(end) {
-			t.Fatalf("after the end of the CredentialsBinding: %s %s %v", kind, name, err)
+			t.Fatal("not after " + patience.String() + ": " + what)
 		}
 	}
 }
