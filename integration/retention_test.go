@@ -180,10 +180,10 @@ func TestForgettingIsFinished(t *testing.T) {
 	if pass := first.once(l.ctx); !errors.Is(pass.Err, errAway) || pass.Purged != 1 {
 		t.Fatalf("the first pass: %v", pass.LogValue())
 	}
-	if found := l.traces(from, gone.RuntimeID); !slices.Equal(found, []string{"gone"}) {
+	if found := l.traces(from, gone.RuntimeID); !slices.Equal(found, []string{"entry", "gone"}) {
 		t.Errorf("the first pass left %v", found)
 	}
-	if pass := second.once(l.ctx); pass.Err != nil || pass.Purged != 0 || pass.Forgotten != 1 {
+	if pass := second.once(l.ctx); pass.Err != nil || pass.Purged != 0 || pass.Forgotten != 2 {
 		t.Errorf("the second pass: %v", pass.LogValue())
 	}
 	if found := l.traces(from, gone.RuntimeID); len(found) > 0 {

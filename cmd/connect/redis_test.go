@@ -24,7 +24,7 @@ func TestRedisWithoutPassword(t *testing.T) {
 		want           string
 	}{
 		{"empty file", "secret", true, "redis.passwordFile: "},
-		{"no file", "", false, "the server wants a password, and none is configured (redis.url, redis.passwordFile)"},
+		{"no file", "", false, "NOAUTH Authentication required. (redis.url, redis.passwordFile)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

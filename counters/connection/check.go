@@ -15,9 +15,6 @@ import (
 // another configuration of the server mends that.
 var ErrEvicts = errors.New("the server would forget assignments")
 
-// errNotLoggedIn says that the server wants a password, and has got none.
-var errNotLoggedIn = errors.New("the server wants a password, and none is configured (redis.url, redis.passwordFile)")
-
 // Check checks the settings of a server, and returns warnings about unsafe settings. Errors: an
 // *engine.Error that wraps ErrEvicts if the server evicts keys, or that of PING. Check reads INFO, which
 // every server answers, even one that refuses CONFIG. A setting that INFO does not have counts as safe.
@@ -48,8 +45,7 @@ func refuse(ctx context.Context, c *redis.Conn) error {
 	info := map[string]string{}
 	text, err := c.Info(ctx, "memory").Result()
 	if redis.HasErrorPrefix(err, "NOAUTH") {
-		// Not the server's error itself, which would count as its answer to a call.
-		return fmt.Errorf("refused: %w", errNotLoggedIn)
+		return fmt.Errorf("refused: %w", fmt.Errorf("%w (redis.url, redis.passwordFile)", err))
 	}
 	ReadInfo(text, info)
 	if err := evicts(info); err != nil {

@@ -266,7 +266,7 @@ func (g *group) tell() {
 
 // notHere are prefixes of server errors that are not final: the call may succeed on another server,
 // later, or with the script's text.
-var notHere = []string{"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING"}
+var notHere = []string{"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING", "NOAUTH"}
 
 // refused reports whether a server has answered a call with an error that is final.
 func refused(err error) bool {
@@ -286,7 +286,7 @@ func (l *lane) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
 	text, err := conn.Info(ctx, "server").Result()
-	if e := redis.Error(nil); err != nil && !errors.As(err, &e) {
+	if err != nil && !refused(err) {
 		_ = conn.Close()
 		return err
 	}
