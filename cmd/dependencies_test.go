@@ -52,7 +52,7 @@ func TestDependenciesAreReviewed(t *testing.T) {
 // nats.go are what nats.go imports.
 var ofTheClient = []string{
 	"github.com/cenkalti/backoff/v4", "github.com/go-json-experiment/json", "golang.org/x/sync",
-	"github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid", "github.com/klauspost/compress", "golang.org/x/crypto", "golang.org/x/sys",
+	"github.com/nats-io/nats.go", "github.com/nats-io/nkeys", "github.com/nats-io/nuid", "github.com/klauspost/compress", "golang.org/x/crypto", "golang.org/x/sys", "golang.org/x/time",
 }
 
 // TestClientImportsLittle: a publisher in Go compiles NATS, a JSON codec and the messages.

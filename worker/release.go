@@ -177,6 +177,11 @@ func (h *Handler) freed(ctx context.Context, a *attempt) (b engine.Binding, from
 			return b, from, err
 		}
 		if err = h.releasable(ctx, e, b, from); err != nil {
+			if again, failed := h.countedLater(ctx, b, err); failed != nil {
+				return b, from, failed
+			} else if again {
+				continue
+			}
 			return b, from, err
 		}
 		if err = h.mark(ctx, a); err != nil {
@@ -193,6 +198,16 @@ func (h *Handler) freed(ctx context.Context, a *attempt) (b engine.Binding, from
 			return b, from, context.Cause(ctx)
 		}
 	}
+}
+
+// countedLater reports whether the runtimes that keep the binding from being released may be those of a later claim: the
+// binding has changed since it was read, perhaps because the write of an earlier attempt of this release took effect.
+func (h *Handler) countedLater(ctx context.Context, read engine.Binding, refusal error) (bool, error) {
+	if engine.CodeOf(refusal) != engine.CodeBindingInUse {
+		return false, nil
+	}
+	now, err := h.gardener.Get(ctx, read.Name)
+	return now.ResourceVersion != read.ResourceVersion, err
 }
 
 // releasable returns nil if the binding may be released, otherwise the error of the rejection or of Redis.

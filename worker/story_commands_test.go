@@ -70,7 +70,7 @@ func (c command) duration(key string, otherwise time.Duration) (time.Duration, e
 //
 //	config, network, policy, catalog, instances     the input is a configuration
 //	kind K                                          of the bindings; before the landscape
-//	binding NAME TYPE [tenant= generation= dirty …]  creates or changes a binding by hand
+//	binding NAME TYPE [tenant= generation= dirty released= …]  creates or changes a binding by hand
 //	shoot NAME [on=BINDING tenant= runtime=], delete NAME, delete-shoot NAME, refer SECRET KIND NAME
 //	start [unbuilt concurrency= budget= drain=], stop, wait DURATION
 //	provision ID RUNTIME TENANT [plan= region= provider= deadline= inbox= interface= cluster= labels= filler=BYTES again]
@@ -171,6 +171,7 @@ func (w *world) putBinding(c command) (string, error) {
 	w.gardener.Put(engine.Binding{
 		Name: c.word(0), HyperscalerType: c.word(1), Tenant: c.get("tenant", ""), Generation: generation, Dirty: c.has("dirty"),
 		Internal: c.has("internal"), Shared: c.has("shared"), EUAccess: c.has("eu"), Cordoned: c.has("cordoned"), Deleting: c.has("deleting"),
+		ReleasedBy: c.get("released", ""),
 	})
 	if w.worker != nil {
 		w.worker.WakeTenant(engine.Binding{HyperscalerType: c.word(1), Shared: c.has("shared"), EUAccess: c.has("eu")}.Pool().Name(), c.get("tenant", "")) // as the labels do, which few stories run

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 )
@@ -90,7 +88,7 @@ func TestIntakeBesideWorkers(t *testing.T) {
 	remove(events.ConsumerShadow)
 	says("listens")
 	until(1)
-	if _, err := js.CreateConsumer(ctx, events.StreamEvents, jetstream.ConsumerConfig(workers)); err != nil {
+	if _, err := js.CreateConsumer(ctx, events.StreamEvents, workers); err != nil {
 		t.Fatal("the shadow has its consumer again:", err)
 	}
 	until(0)

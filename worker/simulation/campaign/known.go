@@ -68,4 +68,5 @@ var CuredNarrow = []Failure{
 	{Name: "an event was deleted while it was handled, and its pool was rebuilt later than its bucket", Seed: 3467916868, Kinds: plans.Faults},
 	{Name: "a request was looked at just before it had waited the minute after which it moves", Seed: 3888537135, Kinds: plans.Faults},
 	{Name: "a runtime was deprovisioned again while it was being forgotten, and then provisioned", Seed: 1760563769, Kinds: plans.Faults},
+	{Name: "a release was refused for the clusters of the next tenant, after its own write had taken effect late", Seed: 3783287472, Kinds: plans.Faults},
 }
