@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
@@ -42,7 +43,8 @@ func (s *Rounds) follow(ctx context.Context, woken *woken) error {
 	s.seen.latest = now
 	if woken.look || woken.all {
 		if err := s.compare(ctx); err != nil {
-			return err
+			// Those that have left are found gone when they are tried.
+			s.Observer.Retry(ctx, observe.Retry{Type: "waiting", Err: fmt.Errorf("compare with the room: %w", err)})
 		}
 	}
 	from := s.seen.read
@@ -93,8 +95,12 @@ func (s *Rounds) compare(ctx context.Context) error {
 		return nil
 	}
 	subjects, err := s.Room.Subjects(ctx)
+	room.compared, room.took = begin, s.Now().Sub(begin)
 	if err != nil {
 		return err
+	}
+	if messages > subjectsOfAPage {
+		s.confirm(ctx, subjects)
 	}
 	before := room.list.Len()
 	unknown := room.list.Retain(subjects)
@@ -104,9 +110,32 @@ func (s *Rounds) compare(ctx context.Context) error {
 		// everything again, once.
 		room.list, room.read = waitlist.New(), 0
 	}
-	room.foreign, room.compared = unknown, begin
-	room.took = s.Now().Sub(begin)
+	room.foreign, room.took = unknown, s.Now().Sub(begin)
 	return nil
+}
+
+// NATS lists subjects in pages of subjectsOfAPage. A request that leaves between two pages shifts another one out of
+// the list, so of a longer list each removal is confirmed, mostConfirmed of them in one comparison.
+const (
+	subjectsOfAPage = 100_000
+	mostConfirmed   = 1000
+)
+
+// confirm adds to subjects the requests that are not among them but may be in the room.
+func (s *Rounds) confirm(ctx context.Context, subjects map[string]uint64) {
+	confirmed := 0
+	s.seen.list.All(func(e *waitlist.Entry) bool {
+		if subjects[e.Subject] > 0 {
+			return true
+		}
+		if confirmed++; confirmed <= mostConfirmed {
+			if _, found, err := s.Room.Get(ctx, e.Subject); err == nil && !found {
+				return true
+			}
+		}
+		subjects[e.Subject] = 1
+		return true
+	})
 }
 
 // tell reports the waiting requests to the observer: each tellEvery, and after each change while the list is

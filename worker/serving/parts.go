@@ -26,9 +26,18 @@ func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) (more boo
 	})
 	lack = failedLast(r, blocks, lack, func(e *waitlist.Entry) string { return e.Runtime })
 	var failed failures
-	for found := 0; len(lack) > 0 && found < fruitless; lack = lack[1:] {
-		r.lack[lack[0]] = true
-		done, err := r.try(ctx, lack[0], false, &failed)
+	for found := 0; len(lack) > 0 && found < fruitless && !r.over(); lack = lack[1:] {
+		e := lack[0]
+		if r.unbuilt[e.Pool] {
+			r.later.network = true
+			continue
+		}
+		if r.tried >= slice {
+			r.later.network = true
+			return true, failed.first
+		}
+		r.lack[e] = true
+		done, err := r.try(ctx, e, false, &failed)
 		if err != nil {
 			r.later.network, r.last[blocks] = true, failed.row
 			return false, cmp.Or(failed.first, err)
@@ -47,6 +56,10 @@ func (r *round) servePlaces(ctx context.Context, list *waitlist.List) (more bool
 		if r.tried >= slice {
 			r.later.add(woken{places: r.woken.places[i:]})
 			return true, failed.first
+		}
+		if r.unbuilt[p.pool] {
+			r.later.place(p)
+			continue
 		}
 		if err := r.servePlace(ctx, list, p, &failed); err != nil {
 			r.later.add(woken{places: r.woken.places[i:]})
@@ -69,6 +82,10 @@ func (r *round) servePlace(ctx context.Context, list *waitlist.List, p place, fa
 		if err != nil {
 			return err
 		}
+		if r.unbuilt[p.pool] {
+			r.later.place(p)
+			return nil
+		}
 		if !done && !e.Reason.Network() {
 			return nil
 		}
@@ -88,7 +105,7 @@ func (r *round) serveDue(ctx context.Context, list *waitlist.List) (more bool, e
 		if r.tried >= slice {
 			return true, failed.first
 		}
-		if r.down[e.Pool] && e.Reason == events.WaitingUnavailable {
+		if r.unbuilt[e.Pool] || r.down[e.Pool] && e.Reason == events.WaitingUnavailable {
 			list.LookAt(e, r.again())
 			continue
 		}

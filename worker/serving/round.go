@@ -17,9 +17,9 @@ const (
 	// lookEvery is the time between two looks. A look tries the heads of all pools and some other requests
 	// without a wake, in case a wake was missed.
 	lookEvery = 15 * time.Second
-	// slice is the number of requests after which a round tries no further woken ones, and no further due
-	// ones. Those left go to the next round, so that an account that becomes free meanwhile is offered soon.
-	// The heads of pools and requests for network blocks do not count.
+	// slice is the number of requests after which a round tries no further ones for network blocks, no further
+	// woken ones, and no further due ones. Those left go to the next round, so that an account that becomes free
+	// meanwhile is offered soon. The heads of pools do not count.
 	slice = 32
 	// looks is the number of requests that a look tries besides the heads of pools.
 	looks = 16
@@ -39,6 +39,7 @@ type round struct {
 	nothing map[place]bool           // tenants that need not be tried again for the pool in this round
 	empty   map[string]bool          // pools in which this round claims nothing more, even if an account becomes free
 	down    map[string]bool          // pools in which an attempt was Slow: this round claims nothing more there
+	unbuilt map[string]bool          // pools in which an attempt was Rebuilding: this round tries nothing more there
 	tried   int                      // number of requests that a part of the round has tried, compared with slice
 	lack    map[*waitlist.Entry]bool // requests for network blocks that were tried
 }
@@ -52,7 +53,7 @@ func (s *Rounds) Round(ctx context.Context) error {
 	}
 	now := s.Now()
 	s.reliers.nextRound(now)
-	r := round{Rounds: s, woken: s.Wakes.take(), nothing: map[place]bool{}, empty: map[string]bool{}, down: map[string]bool{}, lack: map[*waitlist.Entry]bool{}}
+	r := round{Rounds: s, woken: s.Wakes.take(), nothing: map[place]bool{}, empty: map[string]bool{}, down: map[string]bool{}, unbuilt: map[string]bool{}, lack: map[*waitlist.Entry]bool{}}
 	if !s.looked.IsZero() && now.Sub(s.looked) >= lookEvery || now.Before(s.looked) {
 		r.woken.look = true
 	}
@@ -237,7 +238,7 @@ const retryAfter = time.Second
 
 // try tries to answer a request, and records what the result means for the others. done is true if the
 // request no longer waits. It returns an error if the caller has to stop: the room cannot be read, ctx has
-// ended, the pool is being rebuilt, or mostFailures requests have failed in a row (f counts them).
+// ended, or mostFailures requests have failed in a row (f counts them); with inTurn also if the pool is being rebuilt.
 func (r *round) try(ctx context.Context, e *waitlist.Entry, inTurn bool, f *failures) (done bool, err error) {
 	if e.Gone() {
 		return true, nil
@@ -258,9 +259,11 @@ func (r *round) try(ctx context.Context, e *waitlist.Entry, inTurn bool, f *fail
 	result, err := r.Answer(ctx, Turn{Request: request, Next: inTurn && !r.empty[e.Pool] && !r.down[e.Pool], Lasting: r.reliers.lasting})
 	r.reliers.meet(result.Left, begin)
 	switch {
-	case result.Fault == Rebuilding || ctx.Err() != nil:
+	case ctx.Err() != nil:
 		r.later.pool(e.Pool)
 		return false, err
+	case result.Fault == Rebuilding:
+		return false, r.leaveUnbuilt(e.Pool, inTurn, err)
 	case result.Fault == Slow:
 		r.down[e.Pool], r.nothing[at] = true, true
 		r.later.pool(e.Pool)
@@ -286,6 +289,17 @@ func (r *round) try(ctx context.Context, e *waitlist.Entry, inTurn bool, f *fail
 	}
 	r.stays(e, result, inTurn)
 	return false, nil
+}
+
+// leaveUnbuilt leaves a pool that is being rebuilt to the next round. It returns err for the head of a pool, and nil for
+// others, so that those of other pools are tried.
+func (r *round) leaveUnbuilt(pool string, inTurn bool, err error) error {
+	r.unbuilt[pool] = true
+	r.later.pool(pool)
+	if inTurn {
+		return err
+	}
+	return nil
 }
 
 // stays records when a request that still waits is due, and which others need not be tried.

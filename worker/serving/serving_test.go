@@ -239,6 +239,27 @@ func TestDueBesideManyWoken(t *testing.T) {
 	}
 }
 
+// Requests that are due do not wait until all those for network blocks are served, either.
+func TestDueBesideManyWithoutBlocks(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.stored("aws", "due", events.WaitingPoolEmpty)
+	d.now = d.now.Add(2 * time.Hour)
+	for i := range 100 {
+		id := fmt.Sprintf("w%d", i)
+		d.stored("aws", id, events.WaitingNetworkFull)
+		d.answers[id] = done
+	}
+	d.answers["due"] = done
+	d.Wakes.WakeNetwork()
+	if err := d.Round(t.Context()); err != nil || !slices.Contains(d.tried, "due") || len(d.tried) > 96 {
+		t.Errorf("tried are %v, %v", d.tried, err)
+	}
+	if err := d.Serve(t.Context()); err != nil || len(d.tried) != 101 {
+		t.Errorf("%d are tried, %v", len(d.tried), err)
+	}
+}
+
 // A round leaves a pool that is not built at once. The next round tries it again.
 func TestPoolThatIsNotBuilt(t *testing.T) {
 	t.Parallel()
@@ -254,6 +275,40 @@ func TestPoolThatIsNotBuilt(t *testing.T) {
 	}
 	d.broken, d.answers = nil, map[string]answer{"a": done, "b": done}
 	d.tries("a*", "b*")
+}
+
+// A pool that is not built keeps no request of another one waiting, whichever part of the round meets it.
+func TestPoolThatIsNotBuiltBesideOthers(t *testing.T) {
+	t.Parallel()
+	rebuilding := answer{serving.Result{Fault: serving.Rebuilding}, account.ErrNotBuilt}
+	for name, wake := range map[string]func(*desk){
+		"network": func(d *desk) { d.Wakes.WakeNetwork() },
+		"tenants": func(d *desk) {
+			for _, id := range []string{"a", "b"} {
+				d.Wakes.WakeTenant("aws", "ga-"+id)
+			}
+			d.Wakes.WakeTenant("gcp", "ga-g")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			for _, id := range []string{"a", "b"} {
+				d.stored("aws", id, events.WaitingNetworkFull)
+				d.answers[id] = rebuilding
+			}
+			d.stored("gcp", "g", events.WaitingNetworkFull)
+			d.tries("a", "g") // they are new, and so due
+			d.tries()
+			wake(d)
+			d.tries("a", "g")
+			d.answers = map[string]answer{"a": done, "b": done, "g": done}
+			d.now = d.now.Add(2 * time.Second)
+			if err := d.Round(t.Context()); err != nil || !slices.Contains(d.tried, "a") || !slices.Contains(d.tried, "b") {
+				t.Errorf("once it is built, tried are %v, %v", d.tried, err)
+			}
+		})
+	}
 }
 
 // A pool that keeps failing is reported every 15 seconds, however many rounds find it so.
