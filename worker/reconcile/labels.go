@@ -3,9 +3,13 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,6 +93,10 @@ type place struct {
 	pool    engine.Pool
 }
 
+func (p place) compare(o place) int {
+	return cmp.Or(strings.Compare(p.binding, o.binding), strings.Compare(p.pool.Name(), o.pool.Name()))
+}
+
 func (s *Labels) init() {
 	s.once.Do(func() {
 		s.changed, s.signal = map[place]struct{}{}, make(chan struct{}, 1)
@@ -154,7 +162,7 @@ func (s *Labels) followChanged(ctx context.Context) error {
 	s.changed = map[place]struct{}{}
 	s.mu.Unlock()
 	var errs error
-	for p := range places {
+	for _, p := range slices.SortedFunc(maps.Keys(places), place.compare) {
 		b, known := s.Cache.Cached(p.binding)
 		if known && b.Pool() == p.pool {
 			errs = join(errs, s.follow(ctx, b))
