@@ -72,9 +72,6 @@ func (o Options) Client() (redis.UniversalClient, error) {
 		}
 		u.Addrs = append(u.Addrs, parsed.Addr)
 	}
-	if first.TLSConfig != nil && (len(o.URLs) > 1 || o.SentinelMaster != "") {
-		first.TLSConfig.ServerName = "" // each server is verified by the name under which it is dialled
-	}
 	u.DB, u.Username, u.Password, u.TLSConfig = first.DB, first.Username, first.Password, first.TLSConfig
 	u.Protocol, u.MaxRetries = first.Protocol, first.MaxRetries
 	o.apply(u, first)
@@ -95,15 +92,20 @@ func (o Options) apply(u *redis.UniversalOptions, first *redis.Options) {
 	if o.Timeout > 0 {
 		u.DialTimeout, u.ReadTimeout, u.WriteTimeout = o.Timeout, o.Timeout, o.Timeout
 	}
-	if o.TLS != nil && first.TLSConfig != nil {
+	if first.TLSConfig != nil {
+		names := make([]string, 0, len(u.Addrs)) // of the URLs
+		for _, address := range u.Addrs {
+			names = append(names, hostOf(address))
+		}
 		u.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
-			secure, err := o.TLS()
-			if err != nil {
-				return nil, err
+			secure := first.TLSConfig.Clone()
+			if o.TLS != nil {
+				var err error
+				if secure, err = o.TLS(); err != nil {
+					return nil, err
+				}
 			}
-			if secure.ServerName == "" {
-				secure.ServerName = first.TLSConfig.ServerName
-			}
+			verifyAs(secure, append([]string{hostOf(address)}, names...))
 			return redis.NewDialer(&redis.Options{DialTimeout: u.DialTimeout, TLSConfig: secure})(ctx, network, address)
 		}
 	}
