@@ -46,10 +46,10 @@ func (w *world) inForce(m *master, places ...string) bool {
 	return true
 }
 
-// markedFreed is called when a release frees a binding in Redis. Its label must be off by then, and no later
-// claim may have labelled it (rule 9).
-func (w *world) markedFreed(binding string) {
-	if b := w.truth.labels[binding]; (b.Tenant != "" || b.Dirty) && !w.truth.edited[binding] {
+// markedFreed is called when a release frees a binding in Redis. Its label must be off by then, and no later claim of
+// this pool may have labelled it (rule 9).
+func (w *world) markedFreed(pool, binding string) {
+	if b := w.truth.labels[binding]; b.Pool().Name() == pool && (b.Tenant != "" || b.Dirty) && !w.truth.edited[binding] {
 		w.bad("I3 OneTenant", "%s is free in Redis, its label is %s", binding, trace.Label(b))
 	}
 }

@@ -184,8 +184,8 @@ func (s store) MarkFreed(ctx context.Context, pool, binding string, generation i
 			generation = rec.Generation
 		}
 		freed, err := c.MarkFreed(ctx, pool, binding, generation)
-		if freed {
-			s.p.world.markedFreed(binding)
+		if freed && s.p.world.inForce(s.p.redis.Load(), pool) { // another master's record counts for nothing (rule 15)
+			s.p.world.markedFreed(pool, binding)
 		}
 		return freed, err
 	})

@@ -69,4 +69,6 @@ var CuredNarrow = []Failure{
 	{Name: "a request was looked at just before it had waited the minute after which it moves", Seed: 3888537135, Kinds: plans.Faults},
 	{Name: "a runtime was deprovisioned again while it was being forgotten, and then provisioned", Seed: 1760563769, Kinds: plans.Faults},
 	{Name: "a release was refused for the clusters of the next tenant, after its own write had taken effect late", Seed: 3783287472, Kinds: plans.Faults},
+	{Name: "an account was freed in the Redis that was not in force, after its next claim in the other one", Seed: 8338215, Kinds: plans.Faults},
+	{Name: "an account was freed in the pool that it had left, after its claim in the other one", Seed: 8484031, Kinds: plans.Faults},
 }
