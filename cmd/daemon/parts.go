@@ -68,7 +68,7 @@ type parts struct {
 	intake *shadows.Intake // only of a shadow
 	notes  *notes.Notes    // nil without Events about bindings
 
-	up struct{ nats, streams, redis, gardener, landscape part } // which of the above are connected; landscape: have been compared
+	up struct{ nats, streams, redis, gardener, landscape part } // which of the above are connected, and whether their landscapes were compared
 
 	gone   atomic.Pointer[string] // which streams are gone, nil for none
 	worker atomic.Pointer[worker.Worker]

@@ -70,14 +70,16 @@ const streamsEvery = 15 * time.Second
 func (d *daemon) watchStreams(ctx context.Context) {
 	loop.Run(ctx, loop.Options{
 		Every: streamsEvery, Jitter: 0.1,
-		Failed: func(err error, _ time.Duration) { d.log.Error("could not check the streams", "error", err) },
+		Failed: func(err error, _ time.Duration) {
+			d.log.Error("a stream is gone, or could not be looked for", "error", err)
+		},
 	}, d.lookForStreams)
 }
 
 // lookForStreams creates the streams of the waiting room and of the dead letters if they are gone, as without them
 // no request can begin to wait, and no event be given up. That of the events is created when its consumer is opened
-// again, and that of the replies only at the start of a worker: it is restored from a copy. A stream that stays away
-// is the error, and /readyz has it.
+// again, and so is that of the replies, which has to be restored from a copy before. A stream that stays away is the
+// error, and /readyz has it.
 func (d *daemon) lookForStreams(ctx context.Context) error {
 	o, subjects := d.streamOptions(), d.parts.subjects
 	defined, err := o.Streams()

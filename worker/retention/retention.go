@@ -44,7 +44,8 @@ type Records interface {
 	// whether it did.
 	Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error)
 	// BeginForgetting replaces the entry of a runtime by a tentative one if it still is the one that was read, the
-	// zero Place for none. It returns the tentative entry, or the zero Place. Locate and Depart make it last.
+	// zero Place for none. It returns the tentative entry, or the zero Place. A request that asks for the place makes
+	// it last.
 	BeginForgetting(ctx context.Context, runtime string, was account.Place) (account.Place, error)
 	// MovePlace replaces the entry of a runtime by to if it still is from, and reports whether it did.
 	MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error)
@@ -90,7 +91,7 @@ type Purger struct {
 	// longer (jitter), and the first pass begins at a random time within it, so that workers do
 	// not all read at once.
 	Every time.Duration
-	// Settle is how long a record outlives the directory's entry. It has to be longer than a
+	// Settle is how long the directory's entry is tentative before it is dropped. It has to be longer than a
 	// handler may work on an event without reporting progress. Defaults to a minute.
 	Settle time.Duration
 	// Limit bounds what a pass forgets: runtimes with replies, tombstones of runtimes without

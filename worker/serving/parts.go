@@ -12,7 +12,7 @@ import (
 const blocks = ""
 
 // serveNetwork serves the requests that wait for network blocks if those were woken, oldest first; those whose
-// failures ended the previous search come last.
+// failures ended the previous search come last. more is true if slice did not suffice.
 func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) (more bool, err error) {
 	if !r.woken.network {
 		return false, nil

@@ -218,45 +218,32 @@ func TestRequestsWithoutBlocksFailInARow(t *testing.T) {
 	d.tries("d", "a", "b", "c")
 }
 
-// Requests that are due do not wait until all woken ones are served.
+// Requests that are due do not wait until all woken ones are served, of tenants or for network blocks.
 func TestDueBesideManyWoken(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	d.stored("aws", "due", events.WaitingPoolEmpty)
-	d.now = d.now.Add(2 * time.Hour)
-	for i := range 100 {
-		id := fmt.Sprintf("w%d", i)
-		d.stored("aws", id, events.WaitingUnavailable)
-		d.answers[id] = done
-		d.Wakes.WakeTenant("aws", "ga-"+id)
-	}
-	d.answers["due"] = done
-	if err := d.Round(t.Context()); err != nil || !slices.Contains(d.tried, "due") || len(d.tried) > 64 {
-		t.Errorf("tried are %v, %v", d.tried, err)
-	}
-	if err := d.Serve(t.Context()); err != nil || len(d.tried) != 101 {
-		t.Errorf("%d are tried, %v", len(d.tried), err)
-	}
-}
-
-// Requests that are due do not wait until all those for network blocks are served, either.
-func TestDueBesideManyWithoutBlocks(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	d.stored("aws", "due", events.WaitingPoolEmpty)
-	d.now = d.now.Add(2 * time.Hour)
-	for i := range 100 {
-		id := fmt.Sprintf("w%d", i)
-		d.stored("aws", id, events.WaitingNetworkFull)
-		d.answers[id] = done
-	}
-	d.answers["due"] = done
-	d.Wakes.WakeNetwork()
-	if err := d.Round(t.Context()); err != nil || !slices.Contains(d.tried, "due") || len(d.tried) > 96 {
-		t.Errorf("tried are %v, %v", d.tried, err)
-	}
-	if err := d.Serve(t.Context()); err != nil || len(d.tried) != 101 {
-		t.Errorf("%d are tried, %v", len(d.tried), err)
+	for reason, wake := range map[events.WaitingReason]func(*desk, string){
+		events.WaitingUnavailable: func(d *desk, tenant string) { d.Wakes.WakeTenant("aws", tenant) },
+		events.WaitingNetworkFull: func(d *desk, _ string) { d.Wakes.WakeNetwork() },
+	} {
+		t.Run(string(reason), func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.stored("aws", "due", events.WaitingPoolEmpty)
+			d.now = d.now.Add(2 * time.Hour)
+			for i := range 100 {
+				id := fmt.Sprintf("w%d", i)
+				d.stored("aws", id, reason)
+				d.answers[id] = done
+				wake(d, "ga-"+id)
+			}
+			d.answers["due"] = done
+			if err := d.Round(t.Context()); err != nil || !slices.Contains(d.tried, "due") || len(d.tried) > 64 {
+				t.Errorf("tried are %v, %v", d.tried, err)
+			}
+			if err := d.Serve(t.Context()); err != nil || len(d.tried) != 101 {
+				t.Errorf("%d are tried, %v", len(d.tried), err)
+			}
+		})
 	}
 }
 
