@@ -44,8 +44,8 @@ func (s *Store) AskRelease(pool, runtime string) Ask {
 }
 
 // AskTakeBack returns the request of TakeBack.
-func (s *Store) AskTakeBack(pool, runtime, id string) Ask {
-	return Ask{takeBackScript, script.Request{Keys: s.poolKeys(pool), Args: []any{runtime, id}}}
+func (s *Store) AskTakeBack(pool, runtime, id, tenant string) Ask {
+	return Ask{takeBackScript, script.Request{Keys: s.poolKeys(pool), Args: []any{runtime, id, tenant}}}
 }
 
 // AskDepart returns the request of Depart.

@@ -101,7 +101,7 @@ func TestEpochsOfDecisions(t *testing.T) {
 			"blocks of":      {func(ctx context.Context) error { _, err := ranges.Applied(ctx, runtime); return err }, account.Epochs{account.RangesPlace: account.FencedEpoch("ranges")}},
 			"acquire":        {func(ctx context.Context) error { _, err := ranges.Acquire(ctx, runtime, "req-1", nil); return err }, account.Epochs{account.RangesPlace: account.FencedEpoch("ranges")}},
 			"of old":         {func(ctx context.Context) error { _, err := m.InUse(ctx, "gcp", "b"); return err }, nil},
-			"take back":      {func(ctx context.Context) error { return m.TakeBack(ctx, "aws", "rt-3", "req-3") }, nil},
+			"take back":      {func(ctx context.Context) error { return m.TakeBack(ctx, "aws", "rt-3", "req-3", "ga-1") }, nil},
 			"mark freed":     {func(ctx context.Context) error { _, err := m.MarkFreed(ctx, "aws", "b", 1); return err }, nil},
 			"status":         {func(ctx context.Context) error { _, err := m.Status(ctx, "aws"); return err }, nil},
 			"epochs":         {func(ctx context.Context) error { _, err := m.Epochs(ctx, "aws", bucket); return err }, nil},

@@ -136,7 +136,8 @@ var mutations = []mutation{
 	{"rule10-follow", "same tenant's, higher", "and not dirty and generation > rec.generation", "and not dirty and generation >= rec.generation"},
 	{"rule10-follow", "same tenant's, dirty", "tenant ~= '' and not dirty and generation > rec.generation", "tenant ~= '' and generation > rec.generation"},
 
-	{"rule11-take-back", "this request", "if not relied then return {'OK'} end", ""},
+	{"rule11-take-back", "this request", "not relied or foreign", "foreign"},
+	{"rule11-take-back", "another tenant's", "not relied or foreign(rt, tenant)", "not relied"},
 	{"rule11-take-back", "answered with it too", "  put_runtime(id, rt)\n  return {'OK'}\nend\nif rt.state == 'assigned' then unassign", "end\nif rt.state == 'assigned' then unassign"},
 	{"rule11-take-back", "a further request", "repeated and relies(rt)", "false"},
 	{"rule11-take-back", "once each", "if one == request or one == '*' then return false end", "if one == '*' then return false end"},

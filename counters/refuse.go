@@ -55,16 +55,17 @@ func (s *Store) Refuse(ctx context.Context, place account.Place, runtime, reques
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
 //	ARGV[2] -> request
+//	ARGV[3] -> tenant of the request
 //
 //	Returns {'OK'}
 var takeBackScript = script.New("take back", []string{records}, `
-local id, request = ARGV[1], ARGV[2]
+local id, request, tenant = ARGV[1], ARGV[2], ARGV[3]
 local rt = get_runtime(id)
 local rest, relied = {}, false
 for one in string.gmatch(rt.request, '[^ ]+') do
   if one == request then relied = true else rest[#rest + 1] = one end
 end
-if not relied then return {'OK'} end
+if not relied or foreign(rt, tenant) then return {'OK'} end
 if rt.state == 'assigned' and #rest > 0 then -- the other requests may have been answered with it
   rt.request = table.concat(rest, ' ')
   put_runtime(id, rt)
@@ -76,12 +77,12 @@ return {'OK'}
 `)
 
 // TakeBack removes the assignment or the waiting of a request whose final answer is not an assignment
-// (rule 11). An assignment stays while another request may be answered with it. Errors: ErrNotBuilt,
-// or an *engine.Error of Redis.
-func (s *Store) TakeBack(ctx context.Context, pool, runtime, request string) error {
-	if err := checkNames(runtime, request); err != nil {
+// (rule 11). An assignment stays while another request may be answered with it. A record of another tenant
+// stays. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+func (s *Store) TakeBack(ctx context.Context, pool, runtime, request, tenant string) error {
+	if err := checkNames(runtime, request, tenant); err != nil {
 		return err
 	}
-	_, err := s.run(ctx, takeBackScript, pool, s.poolKeys(pool), runtime, request)
+	_, err := s.run(ctx, takeBackScript, pool, s.poolKeys(pool), runtime, request, tenant)
 	return err
 }

@@ -150,7 +150,7 @@ func drawAsk(t *rapid.T) func(*rapid.T) func(*counters.Store) counters.Ask {
 		},
 		"take back": func(t *rapid.T) func(*counters.Store) counters.Ask {
 			in, id := pool(t), runtime(t)
-			return func(s *counters.Store) counters.Ask { return s.AskTakeBack(in, id, "q-"+id) }
+			return func(s *counters.Store) counters.Ask { return s.AskTakeBack(in, id, "q-"+id, "ga-1") }
 		},
 		"depart": func(t *rapid.T) func(*counters.Store) counters.Ask {
 			id := runtime(t)

@@ -63,8 +63,9 @@ type Counters interface {
 	// if it waits by another request or for another tenant, or if this request was refused.
 	Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error)
 	// TakeBack undoes the assignment or the waiting of a request whose stored answer is no
-	// assignment (rule 11). The assignment stays if other requests of the runtime rely on it too.
-	TakeBack(ctx context.Context, pool, runtime, request string) error
+	// assignment (rule 11). The assignment stays if other requests of the runtime rely on it too, or if it is
+	// another tenant's.
+	TakeBack(ctx context.Context, pool, runtime, request, tenant string) error
 	// ReleaseRuntime marks a runtime as gone and, if it was on a binding, decrements that binding's
 	// count (rule 7). tenant is the one that asks, "" if the event names none. Nothing changes if the
 	// runtime is another tenant's (the Departure is Foreign) or has left the pool (it is Moved).

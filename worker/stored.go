@@ -37,14 +37,7 @@ func (h *Handler) readStored(ctx context.Context, a *attempt) (outcome, error) {
 		return h.stands(ctx, a, stored.Reply)
 	}
 	if stored.Foreign == nil && !answers(&a.delivery, stored.Reply) {
-		if stored.Reply.For != "" && a.event.Provision != nil && a.invalid == nil {
-			// The id belongs to a deprovision, which may still be rejected: this provision must
-			// not keep an assignment (rule 11).
-			if err := h.takeBack(ctx, a); err != nil {
-				return outcome{}, err
-			}
-		}
-		return h.foreign(ctx, a), nil
+		return h.yield(ctx, a, stored.Reply)
 	}
 	if stored.Reply.Waiting != nil {
 		a.markWaiting(stored)
@@ -95,27 +88,56 @@ func (h *Handler) leave(ctx context.Context, a *attempt) error {
 }
 
 // stands does what has to follow a final reply that is stored already, in the same way as published: the
-// worker that stored it may have stopped before that. If the reply is another event's, stands returns the
-// outcome of foreign.
+// worker that stored it may have stopped before that. If the reply is another event's, it calls yield.
 func (h *Handler) stands(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
-	mine := answers(&a.delivery, r)
-	if mine || r.Status == events.StatusRejected {
-		// If another request with this id was rejected, nothing may be assigned under it.
-		if err := h.giveUp(ctx, a, r); err != nil {
-			return outcome{}, err
-		}
+	if !answers(&a.delivery, r) {
+		return h.yield(ctx, a, r)
 	}
-	if a.waits.possible || a.number > 1 { // an earlier delivery may have put the request into the room
-		if err := h.leave(ctx, a); err != nil {
-			return outcome{}, err
-		}
+	if err := h.giveUp(ctx, a, r); err != nil {
+		return outcome{}, err
 	}
-	if !mine {
-		return h.foreign(ctx, a), nil
+	if err := h.leaveIfEntered(ctx, a); err != nil {
+		return outcome{}, err
 	}
 	h.ranges.Stands(r)
 	h.copy(ctx, a, r)
 	return finalOutcome(r), nil
+}
+
+// yield ends an event whose id is that of another event, which has the stored reply r. A provision takes back what it
+// holds: it may have been decided before this reply was read, and is never answered (rule 11). What the other event
+// holds stays. yield returns the outcome of foreign.
+func (h *Handler) yield(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
+	if a.event.Provision != nil && a.invalid == nil {
+		if err := h.withdraw(ctx, a, r); err != nil {
+			return outcome{}, err
+		}
+		if err := h.leaveIfEntered(ctx, a); err != nil {
+			return outcome{}, err
+		}
+	}
+	return h.foreign(ctx, a), nil
+}
+
+// withdraw takes back the assignment and the network blocks of a provision that yields to the event of reply r. If that
+// is a provision which waits or is assigned, it has blocks under the same id: only those of this attempt are returned.
+func (h *Handler) withdraw(ctx context.Context, a *attempt, r events.Reply) error {
+	if r.For != "" || r.Status == events.StatusRejected {
+		return h.takeBack(ctx, a)
+	}
+	a.markSent(false) // what was published after an earlier reply cannot be stored any more
+	if err := h.giveBack(ctx, a); err != nil {
+		return err
+	}
+	return h.unassign(ctx, a)
+}
+
+// leaveIfEntered calls leave if this delivery or an earlier one may have put the request into the waiting room.
+func (h *Handler) leaveIfEntered(ctx context.Context, a *attempt) error {
+	if !a.waits.possible && a.number <= 1 {
+		return nil
+	}
+	return h.leave(ctx, a)
 }
 
 // giveUp makes Redis agree with a stored reply. It takes back the assignment and the network blocks of a
@@ -136,12 +158,17 @@ func (h *Handler) giveUp(ctx context.Context, a *attempt, r events.Reply) error 
 	}
 }
 
-// takeBack undoes the assignment and the network blocks of the request. It looks the pool up if this attempt
-// has none: the assignment may come from an attempt by other rules.
+// takeBack undoes the assignment and the network blocks of the request.
 func (h *Handler) takeBack(ctx context.Context, a *attempt) error {
 	if err := h.returnRanges(ctx, a.event, a.event.ID); err != nil {
 		return err
 	}
+	return h.unassign(ctx, a)
+}
+
+// unassign undoes the assignment of the request in Redis. It looks the pool up if this attempt has none: the
+// assignment may come from an attempt by other rules.
+func (h *Handler) unassign(ctx context.Context, a *attempt) error {
 	pool := a.pool
 	if pool == "" {
 		place, err := h.counters.Place(ctx, a.event.RuntimeID)
@@ -152,7 +179,7 @@ func (h *Handler) takeBack(ctx context.Context, a *attempt) error {
 			return nil
 		}
 	}
-	if err := h.counters.TakeBack(ctx, pool, a.event.RuntimeID, a.event.ID); err != nil {
+	if err := h.counters.TakeBack(ctx, pool, a.event.RuntimeID, a.event.ID, a.tenant()); err != nil {
 		return h.notBuilt(err, pool)
 	}
 	h.WakeTenant(pool, a.tenant())

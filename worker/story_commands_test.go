@@ -307,6 +307,8 @@ func (w *world) changeRedis(c command) (string, error) {
 		}
 	case "drop":
 		_, err = w.redis.DropAdopted(ctx, pool, runtime, c.get("binding", ""))
+	case "take-back":
+		err = w.redis.Counters.TakeBack(ctx, pool, runtime, c.word(2), c.word(3))
 	case "assign":
 		_, err = w.redis.Counters.Assign(ctx, pool, account.Request{
 			Runtime: runtime, Request: c.get("request", ""), Tenant: c.get("tenant", ""), All: true,

@@ -147,8 +147,8 @@ func (r *redis) MovePlace(ctx context.Context, runtime string, from, to account.
 	return call(r.w, "move-place", runtime, func() (bool, error) { return r.Counters.MovePlace(ctx, runtime, from, to) })
 }
 
-func (r *redis) TakeBack(ctx context.Context, pool, runtime, request string) error {
-	_, err := call(r.w, "take-back", runtime, none(func() error { return r.Counters.TakeBack(ctx, pool, runtime, request) }))
+func (r *redis) TakeBack(ctx context.Context, pool, runtime, request, tenant string) error {
+	_, err := call(r.w, "take-back", runtime, none(func() error { return r.Counters.TakeBack(ctx, pool, runtime, request, tenant) }))
 	return err
 }
 

@@ -208,8 +208,9 @@ func (p *pair) leave(t *rapid.T) {
 
 func (p *pair) takeBack(t *rapid.T) {
 	runtime, request := p.drawAsked(t)
+	tenant := pick(p.model.Pool(pool).Runtime(runtime).Tenant, tenants.Draw(t, "another")).Draw(t, "tenant")
 	both(p, t, func(m accounttest.Machine) (bool, error) {
-		return true, m.TakeBack(p.ctx, pool, runtime, request)
+		return true, m.TakeBack(p.ctx, pool, runtime, request, tenant)
 	}, plain)
 }
 

@@ -30,7 +30,7 @@ func (w *world) settle(e *event, expect *int, status string, r account.Answer, p
 func (w *world) act(e *event, p pace) {
 	if e.kind == "provision" && e.status != "assigned" {
 		p("take back")
-		if w.m.TakeBack(w.ctx, pool, e.runtime, e.id) != nil {
+		if w.m.TakeBack(w.ctx, pool, e.runtime, e.id, e.tenant) != nil {
 			panic(died{}) // not built: the event is redelivered
 		}
 	}

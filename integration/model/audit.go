@@ -202,7 +202,7 @@ func (r *redis) mend(p *account.Pool, d account.Drift) (changed bool, err error)
 		return p.Forget(d.Runtime, d.Entry.Sequence)
 	case account.RuntimeUnknown:
 		for request := range strings.FieldsSeq(d.Entry.Request) {
-			if err := p.TakeBack(d.Runtime, request); err != nil {
+			if err := p.TakeBack(d.Runtime, request, d.Entry.Tenant); err != nil {
 				return false, err
 			}
 		}

@@ -146,7 +146,7 @@ func (m *model) takeBack(s *state, w int) {
 		}
 		k.pool = at.pool - 1
 	}
-	r := m.redis.run(&n.pools[k.pool], call{script: takeBack, runtime: v.of, request: k.key})
+	r := m.redis.run(&n.pools[k.pool], call{script: takeBack, runtime: v.of, request: k.key, tenant: m.tenants[v.of]})
 	if r.notBuilt {
 		m.giveUp(s, w)
 		return

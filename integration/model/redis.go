@@ -146,7 +146,7 @@ func (r *redis) execute(p, before *account.Pool, c call) result {
 		d, err = p.Refuse(runtime, request, tenantName(c.tenant), 0)
 		out = decision(d)
 	case takeBack:
-		err = p.TakeBack(runtime, request)
+		err = p.TakeBack(runtime, request, tenantName(c.tenant))
 	case releaseRuntime:
 		var d account.Departure
 		d, err = p.ReleaseRuntime(runtime, "", 0)

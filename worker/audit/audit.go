@@ -39,7 +39,7 @@ type Repairer interface {
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
 	Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error)
 	ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
-	TakeBack(ctx context.Context, pool, runtime, request string) error
+	TakeBack(ctx context.Context, pool, runtime, request, tenant string) error
 	Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error)
 }
 

@@ -44,7 +44,7 @@ func (a *Audit) takeBack(ctx context.Context, d account.Drift) (bool, error) {
 		return false, nil
 	}
 	for request := range strings.FieldsSeq(d.Entry.Request) {
-		if err := a.Repairer.TakeBack(ctx, d.Pool, d.Runtime, request); err != nil {
+		if err := a.Repairer.TakeBack(ctx, d.Pool, d.Runtime, request, d.Entry.Tenant); err != nil {
 			return false, err
 		}
 	}

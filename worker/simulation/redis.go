@@ -119,12 +119,12 @@ func (s store) MovePlace(ctx context.Context, runtime string, from, to account.P
 	})
 }
 
-func (s store) TakeBack(ctx context.Context, pool, runtime, request string) error {
+func (s store) TakeBack(ctx context.Context, pool, runtime, request, tenant string) error {
 	_, err := scripted(ctx, s, "take back", runtime, func(ctx context.Context, c *memory.Counters) (any, error) {
 		if s.p.world.off("take-back") {
 			return nil, nil
 		}
-		return nil, c.TakeBack(ctx, pool, runtime, request)
+		return nil, c.TakeBack(ctx, pool, runtime, request, tenant)
 	})
 	return err
 }

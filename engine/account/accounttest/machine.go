@@ -19,7 +19,7 @@ type Machine interface {
 	ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
 	Refuse(ctx context.Context, place account.Place, runtime, request, tenant string) (account.Decision, error)
 	Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error)
-	TakeBack(ctx context.Context, pool, runtime, request string) error
+	TakeBack(ctx context.Context, pool, runtime, request, tenant string) error
 	BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error)
 	InUse(ctx context.Context, pool, binding string) (int, error)
 	MarkFreed(ctx context.Context, pool, binding string, generation int64) (bool, error)

@@ -184,7 +184,7 @@ func (s *Story) deciding(ctx context.Context, l line) (string, bool, error) {
 		}
 		return fmt.Sprintf("left seq=%d", sequence), true, err
 	case "take-back":
-		return "done", true, s.m.TakeBack(ctx, l.pool(), l.name(0), l.name(1))
+		return "done", true, s.m.TakeBack(ctx, l.pool(), l.name(0), l.name(1), l.text("tenant", ""))
 	case "pause":
 		return "done", true, s.m.Pause(ctx, l.pool())
 	case "resume":
@@ -241,6 +241,9 @@ func (s *Story) locating(ctx context.Context, l line) (string, bool, error) {
 	case "locate":
 		p, err := s.m.Locate(ctx, l.name(0), l.pool())
 		return Place(p), true, err
+	case "locate-and-assign":
+		d, err := s.m.LocateAndAssign(ctx, l.pool(), l.request())
+		return Decision(d), true, err
 	case "depart":
 		p, err := s.m.Depart(ctx, l.name(0))
 		return Place(p), true, err

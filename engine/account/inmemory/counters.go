@@ -94,13 +94,17 @@ func (c *Counters) Assign(ctx context.Context, pool string, r account.Request) (
 }
 
 // LocateAndAssign runs Locate and, if the runtime belongs to the pool and came from no other one, Assign.
-// Otherwise the decision has no outcome.
+// Otherwise the decision has no outcome, and a tentative entry stays tentative.
 func (c *Counters) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Decision, error) {
 		if !p.Status().Built {
 			return account.Decision{}, account.ErrNotBuilt
 		}
-		place, err := c.bucketOf(r.Runtime).Locate(r.Runtime, pool)
+		bucket := c.bucketOf(r.Runtime)
+		if place, _ := bucket.Place(r.Runtime); place.Tentative && bucket.Status().Built {
+			return account.Decision{}, nil
+		}
+		place, err := bucket.Locate(r.Runtime, pool)
 		if err != nil || place != (account.Place{Pool: pool}) {
 			return account.Decision{}, err
 		}
@@ -142,8 +146,8 @@ func (c *Counters) Leave(ctx context.Context, place account.Place, runtime, requ
 }
 
 // TakeBack undoes the assignment or the waiting of a refused request, rule 11.
-func (c *Counters) TakeBack(ctx context.Context, pool, runtime, request string) error {
-	_, err := step(ctx, c, c.pool, pool, func(p *account.Pool) (any, error) { return nil, p.TakeBack(runtime, request) })
+func (c *Counters) TakeBack(ctx context.Context, pool, runtime, request, tenant string) error {
+	_, err := step(ctx, c, c.pool, pool, func(p *account.Pool) (any, error) { return nil, p.TakeBack(runtime, request, tenant) })
 	return err
 }
 
