@@ -78,22 +78,26 @@ func (h *Handler) depart(ctx context.Context, place account.Place, e events.Even
 }
 
 // emptied marks an account without runtimes dirty, or frees it if no request was answered with its claim. It
-// returns r with MarkedDirty or, if the account is left to the sweep, with Draining. If the account was freed or
-// needs no mark, for example because it has runtimes again, r has neither.
+// returns r with MarkedDirty or, if the account is left to the sweep, with Draining: that the runtime is gone does not
+// depend on the mark. Gardener has half of the budget for it. If the account was freed or needs no mark, for example
+// because it has runtimes again, r has neither.
 func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left account.Departure) (events.Reply, error) {
 	if left.State != account.Draining && left.State != account.Dirtying {
 		return r, nil // revived or freed meanwhile: nothing to mark
 	}
+	end, _ := ctx.Deadline() // of the budget
+	within, cancel := context.WithDeadlineCause(ctx, end.Add(-h.budget/2), engine.ErrUnavailable)
+	defer cancel()
 	became, err := dirtying.Unmarked, h.parts.Check(bulkhead.Part{Dependency: bulkhead.Shoots}) // while the circuit is open, MarkDirty would fail too, after a read
 	if err == nil {
-		became, err = h.MarkDirty(ctx, pool, left.Binding, left.Tenant, left.Generation)
+		became, err = h.MarkDirty(within, pool, left.Binding, left.Tenant, left.Generation)
 	}
-	switch {
-	case bulkhead.Held(err) && unavailable(err):
+	if unavailable(err) && (bulkhead.Held(err) || within.Err() != nil) {
 		awaitTurn(ctx)
-		became, err = dirtying.InUse, nil // answer without Gardener: the sweep marks the account later
-	case errors.Is(err, engine.ErrRefused):
-		became, err = dirtying.InUse, nil // the sweep tries again: whether the runtime is gone does not depend on the mark
+		became, err = dirtying.InUse, nil
+	}
+	if errors.Is(err, engine.ErrRefused) {
+		became, err = dirtying.InUse, nil
 	}
 	if err != nil {
 		return r, err

@@ -29,6 +29,7 @@ type hook struct {
 
 var faults = map[string]error{
 	"unavailable": engine.ErrUnavailable,
+	"hang":        engine.ErrUnavailable, // after 5 s
 	"refused":     engine.ErrRefused,
 	"conflict":    engine.ErrConflict,
 	"unknown":     engine.ErrUnknownResult, // and nothing was done
@@ -61,6 +62,9 @@ func (w *world) hit(call, of string) (err error, done bool) {
 	}
 	if h.fault == "panic" {
 		panic(call + " panics")
+	}
+	if h.fault == "hang" {
+		time.Sleep(5 * time.Second)
 	}
 	err = faults[h.fault]
 	return fmt.Errorf("%s: %w", call, err), h.fault == "lost" || h.fault == "broken-done"
