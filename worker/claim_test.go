@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -177,6 +178,20 @@ func TestSecondRequestGivesTheClaimUp(t *testing.T) {
 				t.Errorf("%+v, %v; the labels are %+v", d, err, gardener.live)
 			}
 		})
+	}
+}
+
+// A claim that meets shared pools which are not built asks for all of them, so that one rebuild is enough.
+func TestClaimAsksForAllSharedPools(t *testing.T) {
+	t.Parallel()
+	asked := &rebuilds{}
+	w := New(Options{Counters: newCountersFake("aws", "built+shared"), Gardener: newGardenerFake(), Rebuild: asked})
+	w.SharedPools([]string{"one+shared", "built+shared", "two+shared"})
+	if used, err := w.inSharedUse(t.Context(), "a"); used || !errors.Is(err, account.ErrNotBuilt) {
+		t.Error(used, err)
+	}
+	if !slices.Equal(*asked, rebuilds{"one+shared", "two+shared"}) {
+		t.Errorf("asked for %v", *asked)
 	}
 }
 

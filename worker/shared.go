@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 )
@@ -11,18 +13,24 @@ func (h *Handler) SharedPools(names []string) { h.shared.Store(&names) }
 
 // inSharedUse reports whether a shared pool still counts runtimes on an account whose labels no longer
 // say shared. The label cannot show this, since no claim is written on a shared account. Before the first call
-// of SharedPools it returns false.
+// of SharedPools it returns false. It asks for a rebuild of all pools that are not built, and returns the first error.
 func (h *Handler) inSharedUse(ctx context.Context, binding string) (bool, error) {
 	pools := h.shared.Load()
 	if pools == nil {
 		return false, nil
 	}
+	var first error
 	for _, pool := range *pools {
-		if n, err := h.counters.InUse(ctx, pool, binding); err != nil || n > 0 {
-			return n > 0, h.notBuilt(err, pool)
+		n, err := h.counters.InUse(ctx, pool, binding)
+		if n > 0 {
+			return true, nil
+		}
+		first = cmp.Or(first, h.notBuilt(err, pool))
+		if err != nil && !errors.Is(err, account.ErrNotBuilt) {
+			break
 		}
 	}
-	return false, nil
+	return false, first
 }
 
 // passOverShared revokes a new claim of an account in shared use, and reports whether it did. No request

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -97,6 +98,7 @@ type Bulkheads struct {
 	options Options
 	mu      sync.RWMutex
 	parts   map[Part]*part
+	cleared time.Time // when idle parts were last removed
 }
 
 // New returns bulkheads with all circuits closed.
@@ -106,7 +108,8 @@ func New(o Options) *Bulkheads { return &Bulkheads{options: o, parts: map[Part]*
 const mostParts = 4096
 
 // Ask calls call and returns its result. While the circuit of the part is open, it returns an *Error instead,
-// except for one call a second. A part beyond the first mostParts has no circuit: Ask always makes its calls.
+// except for one call a second. While mostParts others were called within window, a further part has no circuit: Ask
+// always makes its calls.
 func Ask[T any](b *Bulkheads, of Part, call func() (T, error)) (answer T, err error) {
 	p := b.part(of)
 	if p == nil {
@@ -147,8 +150,8 @@ func (b *Bulkheads) Check(of Part) error {
 	return &Error{of, p.lastFailure()}
 }
 
-// part returns the state of a part, and creates it if there is none. It returns nil if that would exceed
-// mostParts.
+// part returns the state of a part, and creates it if there is none. If there are mostParts already, it first removes
+// the idle ones, at most once per pause. It returns nil if there is no room.
 func (b *Bulkheads) part(of Part) *part {
 	b.mu.RLock()
 	p := b.parts[of]
@@ -158,7 +161,14 @@ func (b *Bulkheads) part(of Part) *part {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p = b.parts[of]; p == nil && len(b.parts) < mostParts {
+	if p = b.parts[of]; p != nil {
+		return p
+	}
+	if now := time.Now(); len(b.parts) >= mostParts && now.Sub(b.cleared) >= pause {
+		b.cleared = now
+		maps.DeleteFunc(b.parts, func(_ Part, p *part) bool { return p.idle() })
+	}
+	if len(b.parts) < mostParts {
 		p = newPart(of, b.options)
 		b.parts[of] = p
 	}

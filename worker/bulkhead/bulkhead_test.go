@@ -333,3 +333,31 @@ func TestPartsAreBounded(t *testing.T) {
 		t.Errorf("%d parts", len(w.parts))
 	}
 }
+
+// TestIdlePartsMakeRoom: pools that were named once do not keep the circuits from those that are in use.
+func TestIdlePartsMakeRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := watch()
+		failing := func(of Part) {
+			for range inARow {
+				_ = w.Call(of, ends(errDown))
+			}
+		}
+		failing(Part{Records, "open"})
+		for n := range mostParts {
+			_ = w.Call(Part{Records, fmt.Sprint(n)}, ends(nil))
+		}
+		late := Part{Records, "late"}
+		if failing(late); w.Check(late) != nil {
+			t.Error("it has a circuit, though all others are in use")
+		}
+		time.Sleep(2 * window)
+		if failing(late); w.Check(late) == nil {
+			t.Error("it has no circuit, though all others are idle")
+		}
+		if len(w.parts) != 2 {
+			t.Errorf("%d parts, not the open one and the late one", len(w.parts))
+		}
+	})
+}

@@ -92,6 +92,16 @@ func (p *part) held() bool {
 	return false
 }
 
+// idle reports whether the circuit is closed, and no call was made within window or is being made in a slot.
+func (p *part) idle() bool {
+	if p.breaker.State() != gobreaker.StateClosed || p.breaker.Counts().Requests > 0 { // State ends the window
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken == 0
+}
+
 // attempt counts a failed attempt of a call that may retry. It returns an *Error if the call should not: the
 // circuit is open or half open.
 func (p *part) attempt(err error) error {

@@ -20,8 +20,9 @@ import (
 type runMarker struct {
 	mark func(ctx context.Context) (dirtying.Marking, error)
 
-	mu    sync.Mutex
-	woken []string // pools
+	mu     sync.Mutex
+	woken  []string // pools
+	shared []string // pools
 }
 
 func (m *runMarker) WakeTenant(pool, _ string) {
@@ -30,7 +31,7 @@ func (m *runMarker) WakeTenant(pool, _ string) {
 	m.woken = append(m.woken, pool)
 }
 
-func (m *runMarker) SharedPools([]string) {}
+func (m *runMarker) SharedPools(names []string) { m.shared = names }
 
 func (m *runMarker) MarkDirty(ctx context.Context, _, _, _ string, _ int64) (dirtying.Marking, error) {
 	return m.mark(ctx)
@@ -85,4 +86,35 @@ func TestFailuresBesideAPoolThatIsNotBuilt(t *testing.T) {
 			t.Errorf("told is %v", *told)
 		}
 	})
+}
+
+// A claim asks the shared pools of the labels and those with records, not all that requests have named.
+func TestSharedPools(t *testing.T) {
+	t.Parallel()
+	counters, asked := memory.NewCounters(), &rebuilds{}
+	for pool, records := range map[string]map[string]account.Record{"left+shared": {"a": {State: account.InUse, Count: 1}}, "invented+shared": nil} {
+		_, begun := counters.BeginRebuild(t.Context(), pool, "e", time.Time{}, 0)
+		_, built := counters.Install(t.Context(), pool, "e", account.Snapshot{Bindings: records})
+		if err := errors.Join(begun, built); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := counters.BeginRebuild(t.Context(), "lost+shared", "e", time.Time{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	marker := &runMarker{}
+	s := &Labels{
+		Worker: marker, Follower: counters, Rebuild: asked,
+		Cache: memory.NewGardener("garden-kyma", "CredentialsBinding", engine.Binding{Name: "b", HyperscalerType: "labelled", Shared: true}),
+	}
+	if pools, err := s.pools(t.Context()); err != nil || len(pools) != 0 {
+		t.Fatal(pools, err)
+	}
+	slices.Sort(marker.shared)
+	if want := []string{"labelled+shared", "left+shared", "lost+shared"}; !slices.Equal(marker.shared, want) {
+		t.Errorf("the shared pools are %v, not %v", marker.shared, want)
+	}
+	if !slices.Equal(*asked, rebuilds{"lost+shared"}) {
+		t.Errorf("asked for a rebuild of %v", *asked)
+	}
 }

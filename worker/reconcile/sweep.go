@@ -38,27 +38,40 @@ func (s *Labels) everything(ctx context.Context) error {
 }
 
 // pools returns the dedicated pools of the labels and of Redis, which may know a pool without bindings. It
-// passes the names of the shared ones to the worker.
+// passes the names of the shared ones to the worker: those of the labels, and those that have records in Redis.
+// Requests may have named any number of others, which no claim is to ask.
 func (s *Labels) pools(ctx context.Context) (map[engine.Pool]struct{}, error) {
 	pools := map[engine.Pool]struct{}{}
+	var shared []string
 	for _, pool := range s.Cache.Pools() {
-		pools[pool] = struct{}{}
+		if pool.Shared {
+			shared = append(shared, pool.Name())
+		} else {
+			pools[pool] = struct{}{}
+		}
 	}
 	known, err := s.Follower.Pools(ctx)
 	for _, name := range known {
-		pools[engine.ParsePool(name)] = struct{}{}
-	}
-	var shared []string
-	maps.DeleteFunc(pools, func(pool engine.Pool, _ struct{}) bool {
-		if pool.Shared {
-			shared = append(shared, pool.Name())
+		if pool := engine.ParsePool(name); !pool.Shared {
+			pools[pool] = struct{}{}
+		} else if !slices.Contains(shared, name) && s.hasRecords(ctx, name) {
+			shared = append(shared, name)
 		}
-		return pool.Shared
-	})
+	}
 	if err == nil {
 		s.Worker.SharedPools(shared)
 	}
 	return pools, err
+}
+
+// hasRecords reports whether a pool has records of bindings in Redis, or may have some. It requests a rebuild of a pool
+// that is not built.
+func (s *Labels) hasRecords(ctx context.Context, pool string) bool {
+	for _, err := range s.Follower.Bindings(ctx, pool) {
+		_ = s.notBuilt(err, pool)
+		return true
+	}
+	return false
 }
 
 // vacant is a binding without runtimes that is to be marked dirty.
