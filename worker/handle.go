@@ -129,8 +129,7 @@ func (w *Worker) guarded(ctx context.Context, a *attempt) outcome {
 }
 
 // handle answers an event and returns its outcome. It retries transient errors with backoff until the
-// budget is spent. It does not retry an error that the event itself causes (ownDoing), an open circuit, or
-// policy.ErrLate.
+// budget is spent, except futile ones.
 func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	h.observer.Step(ctx, observe.StepReceived)
 	if a.subject == "" {
@@ -139,27 +138,34 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	}
 	within, cancel := context.WithTimeoutCause(ctx, h.budget, errBudget)
 	defer cancel()
-	out, last := h.answer(within, a)
-	if last == nil {
+	out, err := h.answer(within, a)
+	if err != nil && !futile(err) {
+		out, err = h.retry(within, a, err)
+	}
+	if err == nil {
 		return out
 	}
-	if errors.Is(last, policy.ErrLate) || ownDoing(last) {
-		return notNow(ctx, last) // a retry now would fail too, and keep a handler busy
-	}
-	if bulkhead.Held(last) {
+	if bulkhead.Held(err) {
 		awaitTurn(ctx)
-		return h.postponed(ctx, a, last)
 	}
-	if errors.Is(last, engine.ErrRefused) {
-		return h.postponed(ctx, a, last) // a retry now would fail too, and keep a handler busy
-	}
+	return h.postponed(ctx, a, err)
+}
+
+// futile reports whether a retry now would fail too, and only keep a handler busy.
+func futile(err error) bool {
+	return errors.Is(err, policy.ErrLate) || ownDoing(err) || bulkhead.Held(err) || errors.Is(err, engine.ErrRefused)
+}
+
+// retry calls answer again, after a first error, until it succeeds, its error is futile or the budget is spent. It
+// returns answer's last error: the last one decides how the event continues.
+func (h *Handler) retry(within context.Context, a *attempt, last error) (out outcome, _ error) {
 	again := false
 	attempt := func() error {
 		if again {
 			out, last = h.answer(within, a)
 		}
 		again = true
-		if ownDoing(last) || bulkhead.Held(last) || errors.Is(last, engine.ErrRefused) {
+		if last != nil && futile(last) {
 			return backoff.Permanent(last)
 		}
 		return last
@@ -167,16 +173,11 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	pause := backoff.WithContext(backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second),
 		backoff.WithMaxElapsedTime(h.budget)), within)
-	err := backoff.RetryNotify(attempt, pause, func(err error, after time.Duration) {
-		happened(ctx, happenedRetry, err)
-		h.observer.Retry(ctx, observe.Retry{Type: a.kind(), ID: a.event.ID, After: after, Err: err})
-	})
-	if err != nil {
-		// Pass last, not err, which may say no more than that the budget is spent. The last error
-		// decides how the event continues.
-		return h.postponed(ctx, a, last)
-	}
-	return out
+	_ = backoff.RetryNotify(attempt, pause, func(err error, after time.Duration) {
+		happened(within, happenedRetry, err)
+		h.observer.Retry(within, observe.Retry{Type: a.kind(), ID: a.event.ID, After: after, Err: err})
+	}) // its error may say no more than that the budget is spent
+	return out, last
 }
 
 // answer takes an event through its phases until a reply stands or an error ends it; docs/architecture.md and
