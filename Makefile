@@ -71,6 +71,11 @@ test-integration:
 test-alerts:
 	cd integration/promrules && $(GOTEST) ./...
 
+.PHONY: integration
+integration: ## the tests with everything around of one part, OF=life, faults, security, kube, hapctl, page or network; SLOW=none runs the slow ones too
+	@grep -q '^$(OF) ' integration/parts.txt || { echo "OF=$(OF) is no part; there are:" $$(cut -d' ' -f1 integration/parts.txt); exit 2; }
+	cd integration && $(GOTEST) -parallel 3 -timeout 30m -run "$$(sed -n 's/^$(OF) //p' parts.txt)" -skip '$(SLOW)' .
+
 .PHONY: test-all
 test-all: ## test, and kube-apiserver, gardener-apiserver, the page in a browser, timed tests, containers, the fault schedule from four seeds
 	.ci/all
