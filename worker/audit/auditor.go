@@ -17,13 +17,25 @@ type Auditor struct {
 	Observer observe.Observer
 }
 
+// soon is the longest pause before the first audit. Without it, a worker that restarts daily would never audit, and after
+// a restart nothing would say for a day what drifts.
+const soon = 10 * time.Minute
+
 // Run audits until ctx ends. Each pause is up to a tenth longer (jitter), so that workers do not all read at
 // once.
 func (r *Auditor) Run(ctx context.Context) {
-	every := func() time.Duration { every, _ := r.Settings(); return every }
+	audited := false
+	every := func() time.Duration {
+		every, _ := r.Settings()
+		if !audited {
+			return min(every, soon)
+		}
+		return every
+	}
 	loop.Run(ctx, loop.Options{Changing: every, Jitter: 0.1}, func(ctx context.Context) error {
 		_, repair := r.Settings()
 		r.once(ctx, repair)
+		audited = true
 		return nil
 	})
 }

@@ -40,3 +40,38 @@ func TestFailedRepair(t *testing.T) {
 		}
 	})
 }
+
+// The first audit does not wait for a long interval, and is not made where the interval is 0.
+func TestFirstAudit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		every  time.Duration
+		within time.Duration
+		audits int
+	}{
+		{24 * time.Hour, 5 * time.Minute, 0},
+		{24 * time.Hour, 12 * time.Minute, 1},
+		{24 * time.Hour, 24 * time.Hour, 1},
+		{24 * time.Hour, 27 * time.Hour, 2},
+		{time.Minute, 150 * time.Second, 2},
+		{0, 48 * time.Hour, 0},
+	} {
+		t.Run(c.every.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				_, a := newPassage(t)
+				audits := 0
+				auditor := audit.Auditor{
+					Audit: a, Settings: func() (time.Duration, bool) { return c.every, false },
+					Observer: observe.Observer{OnDrift: func(context.Context, observe.Drift) { audits++ }},
+				}
+				ctx, stop := context.WithTimeout(t.Context(), c.within)
+				defer stop()
+				auditor.Run(ctx)
+				if audits != c.audits {
+					t.Errorf("%d audits within %s, not %d", audits, c.within, c.audits)
+				}
+			})
+		})
+	}
+}

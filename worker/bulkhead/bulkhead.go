@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"github.com/hap-worker/hap-worker/engine"
 )
 
@@ -54,6 +52,8 @@ const (
 	window = 10 * time.Second
 	// pause is the time between two attempts at an open circuit.
 	pause = time.Second
+	// quiet is the time after its last failure at which a circuit that is not tried again no longer counts as open.
+	quiet = time.Minute
 	// slots is the maximum number of concurrent calls of a part by AskBounded.
 	slots = 64
 	// A part hangs if all its slots are taken and no call has succeeded for patience, or for
@@ -182,12 +182,13 @@ type State struct {
 	Since time.Time // when the circuit opened; attempts that failed since then do not change it
 }
 
-// Open returns the parts whose circuit is open or half open, sorted by dependency and pool.
+// Open returns the parts whose circuit is open, sorted by dependency and pool. A circuit that nothing has tried to close
+// for a minute does not count.
 func (b *Bulkheads) Open() []State {
 	b.mu.RLock()
 	var open []State
 	for of, p := range b.parts {
-		if p.breaker.State() != gobreaker.StateClosed {
+		if p.open() {
 			p.mu.Lock()
 			open = append(open, State{of, p.last, p.opened})
 			p.mu.Unlock()

@@ -353,11 +353,45 @@ func TestIdlePartsMakeRoom(t *testing.T) {
 			t.Error("it has a circuit, though all others are in use")
 		}
 		time.Sleep(2 * window)
+		failing(Part{Records, "open"}) // once more
 		if failing(late); w.Check(late) == nil {
 			t.Error("it has no circuit, though all others are idle")
 		}
 		if len(w.parts) != 2 {
-			t.Errorf("%d parts, not the open one and the late one", len(w.parts))
+			t.Errorf("%d parts, not the one that failed before and the late one", len(w.parts))
+		}
+	})
+}
+
+// TestCircuitsThatAreNotTried: only a call can close a circuit. One that no call has tried for a minute is not told as
+// open, but holds calls up as before: all but one.
+func TestCircuitsThatAreNotTried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := watch()
+		for range inARow {
+			_ = w.Call(labels, ends(errDown))
+		}
+		time.Sleep(quiet / 2)
+		if open := w.Open(); len(open) != 1 {
+			t.Errorf("after half a minute %v is open", open)
+		}
+		if err := w.Call(labels, ends(errDown)); !errors.Is(err, errDown) {
+			t.Error(err)
+		}
+		time.Sleep(quiet - time.Second)
+		if open := w.Open(); len(open) != 1 {
+			t.Errorf("within a minute of the last failure %v is open", open)
+		}
+		time.Sleep(time.Second)
+		if open := w.Open(); len(open) != 0 {
+			t.Errorf("after a minute %v is open", open)
+		}
+		if err := w.Call(labels, ends(errDown)); !errors.Is(err, errDown) {
+			t.Error(err)
+		}
+		if err := w.Call(labels, ends(nil)); !heldAfter(err, errDown) || len(w.Open()) != 1 {
+			t.Error(err, w.Open())
 		}
 	})
 }

@@ -19,6 +19,7 @@ type part struct {
 
 	mu        sync.Mutex
 	last      error         // the latest failure
+	failing   time.Time     // when it came
 	opened    time.Time     // when the circuit last opened
 	taken     int           // slots that are taken
 	succeeded time.Time     // the latest success, or when the first slot was taken
@@ -92,9 +93,18 @@ func (p *part) held() bool {
 	return false
 }
 
-// idle reports whether the circuit is closed, and no call was made within window or is being made in a slot.
+// open reports whether the circuit is open, or half open and a call has failed within quiet. A part that no call has
+// tried since then may be well: only a call can close its circuit, and there may be none for days.
+func (p *part) open() bool {
+	state := p.breaker.State()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return state == gobreaker.StateOpen || state == gobreaker.StateHalfOpen && time.Since(p.failing) < quiet
+}
+
+// idle reports whether the circuit is not open, and no call was made within window or is being made in a slot.
 func (p *part) idle() bool {
-	if p.breaker.State() != gobreaker.StateClosed || p.breaker.Counts().Requests > 0 { // State ends the window
+	if p.open() || p.breaker.State() == gobreaker.StateClosed && p.breaker.Counts().Requests > 0 { // State ends the window
 		return false
 	}
 	p.mu.Lock()
@@ -126,7 +136,7 @@ func (p *part) returned(err error) bool {
 	defer p.mu.Unlock()
 	if failed {
 		if !Held(err) { // otherwise attempt has recorded the failures
-			p.last = err
+			p.last, p.failing = err, time.Now()
 		}
 		return false
 	}
