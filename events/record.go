@@ -13,7 +13,7 @@ type Passed struct {
 type Attempt struct {
 	Binding string `json:"binding"`
 	// Result is written, conflict (another writer came first), unknown (it may be written),
-	// unavailable, or revoked (the binding is by now another tenant's, dirty, or being deleted).
+	// unavailable, refused, or revoked (the binding is by now another tenant's, dirty, or being deleted).
 	Result string `json:"result"`
 }
 

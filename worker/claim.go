@@ -294,6 +294,8 @@ func claimResult(err error) observe.ClaimResult {
 		return observe.ClaimConflict
 	case errors.Is(err, engine.ErrUnknownResult):
 		return observe.ClaimUnknown
+	case errors.Is(err, engine.ErrRefused):
+		return observe.ClaimRefused
 	default:
 		return observe.ClaimUnavailable
 	}

@@ -180,6 +180,7 @@ func (d *daemon) run(ctx context.Context) error {
 // work runs the worker until ctx ends, and then drains it. It returns an error if the worker cannot start.
 func (d *daemon) work(ctx, background context.Context) error {
 	d.log.Info("starting", "version", d.opts.Version, "rules", d.rules.Get().Rules().Len())
+	d.tel.Metrics.Consuming(func() error { return errStarting }) // what it waits for may not come
 	if err := d.open(ctx, background); err != nil {
 		return err
 	}
@@ -233,6 +234,7 @@ func (d *daemon) open(ctx, background context.Context) error {
 	if err := d.openStreams(ctx); err != nil {
 		return err
 	}
+	d.tel.Metrics.RedisBuilt(false)
 	if p.counters, err = connect.Redis(redis); err != nil {
 		return err
 	}

@@ -55,7 +55,8 @@ func (d *daemon) observe(ctx context.Context) {
 			d.log.Warn("could not read the counts of the pools for the metrics", "error", err)
 		},
 	}, func(ctx context.Context) error {
-		_ = d.redisBuilt(ctx) // sets its gauge even if no probe asks for readiness
+		_ = d.redisBuilt(ctx)             // sets its gauge even if no probe asks for readiness
+		_, _ = d.parts.rebuild.Clock(ctx) // sets the gauge of the offset, which a rebuild alone would leave as it was
 		known, err := d.records(ctx)
 		if ctx.Err() == nil {
 			d.tel.Metrics.Look(time.Now(), d.bindings(known))

@@ -72,7 +72,7 @@ func (d *daemon) checks() []telemetry.Check {
 
 // redisBuilt checks that Redis answers, and that the first and the last bucket of the directory are built
 // and, once Gardener is connected, all pools that have bindings. Their epochs must be in force. It sets the
-// gauge of the result.
+// gauge of the result, unless it cannot read which epochs are: that is for NATS to say.
 func (d *daemon) redisBuilt(ctx context.Context) error {
 	places := []string{account.BucketName(0), account.BucketName(account.Buckets - 1)}
 	if d.parts.up.gardener.up.Load() {
@@ -80,21 +80,28 @@ func (d *daemon) redisBuilt(ctx context.Context) error {
 			places = append(places, pool.Name())
 		}
 	}
-	err := d.built(ctx, places)
-	d.tel.Metrics.RedisBuilt(err == nil)
+	epochs, err := d.epochs(ctx, places)
+	if err != nil {
+		d.tel.Metrics.RedisBuilt(false)
+		return err
+	}
+	err = d.parts.fence.InForce(ctx, epochs)
+	if err == nil || errors.Is(err, account.ErrNotInForce) {
+		d.tel.Metrics.RedisBuilt(err == nil)
+	}
 	return err
 }
 
-// built returns nil if all places are built and their epochs are in force.
-func (d *daemon) built(ctx context.Context, places []string) error {
+// epochs returns the epochs of the places, or an error if one is not built.
+func (d *daemon) epochs(ctx context.Context, places []string) (account.Epochs, error) {
 	epochs, err := d.parts.counters.Epochs(ctx, places...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, place := range places {
 		if epochs[place] == "" {
-			return fmt.Errorf("%s is not built; a rebuild is pending", place)
+			return nil, fmt.Errorf("%s is not built; a rebuild is pending", place)
 		}
 	}
-	return d.parts.fence.InForce(ctx, epochs)
+	return epochs, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/hap-worker/hap-worker/worker/config"
+	"github.com/hap-worker/hap-worker/worker/filewatch"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
@@ -42,6 +43,10 @@ func (d *daemon) watchConfig(ctx context.Context) {
 func (d *daemon) reloadFailed(ctx context.Context, err error) {
 	if needs, is := errors.AsType[*config.NeedsRestart](err); is && needs.Rest == nil {
 		d.log.Warn("applied a part of the changed configuration; the rest needs a restart", "error", err)
+		return
+	}
+	if _, late := errors.AsType[*filewatch.Error](err); late {
+		d.log.Warn("notices changes of the configuration late", "error", err)
 		return
 	}
 	d.tel.Metrics.Reload(ctx, telemetry.WorkerConfig, err)

@@ -42,8 +42,8 @@ func (e *NeedsRestart) Unwrap() error { return e.Rest }
 // they differ in the file, Watch calls failed with a [NeedsRestart]. If another key has changed, Watch calls
 // changed with the whole new configuration. If the file cannot be read, or is invalid by itself or with the
 // kept values, Watch calls failed with the error, and the last configuration stays in use. Once the file is valid
-// again, Watch calls changed even if nothing differs. It also calls failed with errors after which changes may go
-// unnoticed. It calls both from its goroutine. It also finds a change between Load and Watch.
+// again, Watch calls changed even if nothing differs. It also calls failed with a *filewatch.Error, after which changes may be
+// noticed late. It calls both from its goroutine. It also finds a change between Load and Watch.
 //
 // It returns an error if the directory of path cannot be watched, and nil when ctx has ended.
 func Watch(ctx context.Context, path string, current *Config, changed func(*Config), failed func(error)) error {

@@ -72,24 +72,58 @@ func unlessGone(err error) error {
 	return err
 }
 
+// Error says that the system does not report all changes, for example as its watches are used up. They are noticed by the
+// next sum, within 30 s.
+type Error struct{ Err error }
+
+// Error names the path and the cause.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
 // Watch calls changed each time Sum(path) changes, until ctx ends. seen is the sum that the caller knows, so
-// changes before the call are found too. Watch calls failed with errors after which changes may go unnoticed.
+// changes before the call are found too. Watch calls failed with an *Error after which changes may be noticed late.
 // It calls both from its goroutine.
 //
-// It returns an error if the directory of path cannot be watched, and nil when ctx has ended.
+// It returns an error if the directory of path cannot be read, and nil when ctx has ended.
 func Watch(ctx context.Context, path string, seen uint64, changed func(), failed func(error)) error {
-	return watchEvery(ctx, lookAgain, path, seen, changed, failed)
+	w := watch{every: lookAgain, open: fsnotify.NewWatcher, path: path, seen: seen, changed: changed, failed: failed}
+	return w.run(ctx)
 }
 
-// watchEvery is Watch, which computes the sum at least every so often.
-func watchEvery(ctx context.Context, every time.Duration, path string, seen uint64, changed func(), failed func(error)) error {
-	files, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", path, err)
+// watch is the state of Watch, which computes the sum at least every so often.
+type watch struct {
+	every   time.Duration
+	open    func() (*fsnotify.Watcher, error)
+	path    string
+	seen    uint64
+	changed func()
+	failed  func(error)
+	told    string // the last text that failed was called with
+}
+
+// late calls failed, unless it was called for the same reason before: each look at a path may fail.
+func (w *watch) late(err error) {
+	if text := err.Error(); text != w.told {
+		w.told = text
+		w.failed(&Error{fmt.Errorf("watch %s: %w", w.path, err)})
 	}
-	defer func() { _ = files.Close() }()
-	if err := files.Add(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("watch %s: %w", path, err)
+}
+
+func (w *watch) run(ctx context.Context) error {
+	if _, err := os.ReadDir(filepath.Dir(w.path)); err != nil {
+		return fmt.Errorf("watch %s: %w", w.path, err)
+	}
+	files, err := w.open()
+	if err != nil {
+		w.late(err)
+		files = &fsnotify.Watcher{} // its channels are nil: only the sums are left
+	} else {
+		defer func() { _ = files.Close() }()
+		if err := files.Add(filepath.Dir(w.path)); err != nil {
+			w.late(err)
+		}
 	}
 	quiet := time.NewTimer(0)
 	defer quiet.Stop()
@@ -100,12 +134,14 @@ func watchEvery(ctx context.Context, every time.Duration, path string, seen uint
 			return nil
 		case <-quiet.C:
 			latest = time.Time{}
-			reach(files, path, failed) // before Sum, so that a change during Sum causes another event
-			if now := Sum(path); now != seen {
-				seen = now
-				changed()
+			if files.Events != nil {
+				w.reach(files) // before Sum, so that a change during Sum causes another event
 			}
-			quiet.Reset(every)
+			if now := Sum(w.path); now != w.seen {
+				w.seen = now
+				w.changed()
+			}
+			quiet.Reset(w.every)
 		case <-files.Events:
 			if latest.IsZero() {
 				latest = time.Now().Add(10 * settle)
@@ -113,17 +149,17 @@ func watchEvery(ctx context.Context, every time.Duration, path string, seen uint
 			quiet.Reset(min(settle, time.Until(latest)))
 		case err := <-files.Errors:
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				failed(fmt.Errorf("watch %s: %w", path, err))
+				w.late(err)
 			}
 			quiet.Reset(settle)
 		}
 	}
 }
 
-// reach follows the symlinks of path and watches the result: the directory of a file, or a directory and all below
+// reach follows the symlinks of the path and watches the result: the directory of a file, or a directory and all below
 // it. The directory that contains path is watched already; a file of a ConfigMap needs no more.
-func reach(files *fsnotify.Watcher, path string, failed func(error)) {
-	root, err := filepath.EvalSymlinks(path)
+func (w *watch) reach(files *fsnotify.Watcher) {
+	root, err := filepath.EvalSymlinks(w.path)
 	if err != nil {
 		return
 	}
@@ -141,7 +177,7 @@ func reach(files *fsnotify.Watcher, path string, failed func(error)) {
 			continue
 		}
 		if err := unlessGone(files.Add(dir)); err != nil {
-			failed(fmt.Errorf("watch %s: %w", dir, err))
+			w.late(err)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,13 +25,18 @@ type watched struct {
 	sums chan uint64
 }
 
-// watch computes the sum, runs before, and starts Watch.
-func watch(t *testing.T, path string, before func()) *watched {
+// watches computes the sum, runs before, and starts Watch.
+func watches(t *testing.T, path string, before func()) *watched {
 	t.Helper()
 	return watchAgain(t, lookAgain, path, before)
 }
 
 func watchAgain(t *testing.T, every time.Duration, path string, before func()) *watched {
+	t.Helper()
+	return watchBy(t, fsnotify.NewWatcher, every, path, before, func(err error) { t.Errorf("failed with %v", err) })
+}
+
+func watchBy(t *testing.T, open func() (*fsnotify.Watcher, error), every time.Duration, path string, before func(), failed func(error)) *watched {
 	t.Helper()
 	w := &watched{t: t, path: path, sums: make(chan uint64, 16)}
 	seen := Sum(path)
@@ -39,7 +46,8 @@ func watchAgain(t *testing.T, every time.Duration, path string, before func()) *
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() {
-		ended <- watchEvery(ctx, every, path, seen, func() { w.sums <- Sum(path) }, func(err error) { t.Errorf("failed with %v", err) })
+		to := watch{every: every, open: open, path: path, seen: seen, changed: func() { w.sums <- Sum(path) }, failed: failed}
+		ended <- to.run(ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -108,7 +116,7 @@ func TestWatchConfigMap(t *testing.T) {
 			t.Parallel()
 			dir, swap := mount(t)
 			swap("..2026_1", "one")
-			w := watch(t, filepath.Join(dir, path), nil)
+			w := watches(t, filepath.Join(dir, path), nil)
 			for _, version := range []string{"..2026_2", "..2026_3", "..2026_4"} {
 				w.changes(version, func() { swap(version, version) })
 			}
@@ -122,7 +130,7 @@ func TestWatchFollowsALink(t *testing.T) {
 	target, link := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "a")
 	write(t, "one", target)
 	must(t, os.Symlink(target, link))
-	w := watch(t, link, func() { write(t, "two", target) })
+	w := watches(t, link, func() { write(t, "two", target) })
 	w.changes("before", func() {})
 	w.changes("after", func() { write(t, "three", target) })
 	w.changes("another link", func() {
@@ -138,7 +146,7 @@ func TestWatchTree(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "catalog")
 	write(t, "one", dir, "below", "a")
-	w := watch(t, dir, nil)
+	w := watches(t, dir, nil)
 	for _, step := range []struct {
 		what string
 		do   func()
@@ -174,7 +182,7 @@ func TestWatchIsNotPutOffByABusyDirectory(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a")
 	write(t, "one", path)
-	w := watch(t, path, nil)
+	w := watches(t, path, nil)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -231,5 +239,25 @@ func TestSum(t *testing.T) {
 	}
 	if none := Sum(filepath.Join(t.TempDir(), "none")); none != 0 {
 		t.Errorf("what is not there has the sum %d", none)
+	}
+}
+
+// TestWatchesAreUsedUp: where the system has no watches left, changes are noticed by the sums, and it is said once that
+// they are noticed late.
+func TestWatchesAreUsedUp(t *testing.T) {
+	t.Parallel()
+	usedUp := func() (*fsnotify.Watcher, error) { return nil, syscall.EMFILE }
+	path := filepath.Join(t.TempDir(), "a")
+	write(t, "one", path)
+	told := make(chan error, 10)
+	w := watchBy(t, usedUp, 50*time.Millisecond, path, nil, func(err error) { told <- err })
+	w.changes("a change", func() { write(t, "two", path) })
+	w.changes("another one", func() { write(t, "three", path) })
+	if len(told) != 1 {
+		t.Fatalf("told %d times", len(told))
+	}
+	err := <-told
+	if _, late := errors.AsType[*Error](err); !late || !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "watch "+path) {
+		t.Errorf("%T %v", err, err)
 	}
 }

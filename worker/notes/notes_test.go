@@ -110,7 +110,7 @@ func TestTheStoryOfAnAccount(t *testing.T) {
 		b := engine.Binding{Name: "a.1", ResourceVersion: "1"}
 		d.Changed(b, false) // it was there before
 		d.Claim(ctx, observe.Claim{Binding: "a.1", Pool: "aws", Runtime: "rt-1", Result: observe.ClaimConflict, Err: engine.ErrConflict})
-		d.Claim(ctx, observe.Claim{Binding: "a.1", Pool: "aws", Runtime: "rt-1", Result: observe.ClaimUnavailable, Err: fmt.Errorf("x: %w", engine.ErrRefused)})
+		d.Claim(ctx, observe.Claim{Binding: "a.1", Pool: "aws", Runtime: "rt-1", Result: observe.ClaimRefused, Err: fmt.Errorf("x: %w", engine.ErrRefused)})
 		d.Claim(ctx, observe.Claim{Binding: "a.1", Pool: "aws", Runtime: "rt-1", Result: observe.ClaimUnavailable, Err: engine.ErrUnavailable})
 		d.Claim(ctx, observe.Claim{Binding: "a.1", Pool: "aws", Runtime: "rt-1", Result: observe.ClaimRevoked})
 		d.claimed("a.1", "rt-2")

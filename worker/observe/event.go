@@ -126,13 +126,14 @@ const (
 	ClaimWritten     ClaimResult = "ok"
 	ClaimConflict    ClaimResult = "conflict"    // another writer wrote the binding meanwhile
 	ClaimUnknown     ClaimResult = "unknown"     // the write may have happened
-	ClaimUnavailable ClaimResult = "unavailable" // Gardener does not answer, or refuses
+	ClaimUnavailable ClaimResult = "unavailable" // Gardener does not answer
+	ClaimRefused     ClaimResult = "refused"     // Gardener refuses to label this account
 	ClaimRevoked     ClaimResult = "revoked"     // of another tenant or pool, dirty or being deleted by now
 )
 
 // ClaimResults lists all values of ClaimResult.
 func ClaimResults() []ClaimResult {
-	return []ClaimResult{ClaimWritten, ClaimConflict, ClaimUnknown, ClaimUnavailable, ClaimRevoked}
+	return []ClaimResult{ClaimWritten, ClaimConflict, ClaimUnknown, ClaimUnavailable, ClaimRefused, ClaimRevoked}
 }
 
 // Claim is one attempt to write a binding's label, or a claim that was revoked.

@@ -48,7 +48,7 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	now, err := r.storeClock(ctx)
+	now, err := r.Clock(ctx)
 	if err != nil {
 		return err
 	}

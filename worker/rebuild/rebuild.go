@@ -206,7 +206,7 @@ func (r *Rebuilder) rebuild(ctx context.Context) (info observe.Rebuild, err erro
 	}
 	// (a) Write a new token before anything is read.
 	token := r.token()
-	now, err := r.storeClock(ctx)
+	now, err := r.Clock(ctx)
 	if err != nil {
 		return info, err
 	}
@@ -253,9 +253,9 @@ func (r *Rebuilder) rebuild(ctx context.Context) (info observe.Rebuild, err erro
 	return info, nil
 }
 
-// storeClock reads the clock of Redis once, and tells the observer its offset. now continues that clock
+// Clock reads the clock of Redis once, and tells the observer its offset. now continues that clock
 // without Redis. Leases use it, since the clocks of workers may differ.
-func (r *Rebuilder) storeClock(ctx context.Context) (now func() time.Time, err error) {
+func (r *Rebuilder) Clock(ctx context.Context) (now func() time.Time, err error) {
 	asked := r.Now()
 	said, err := r.Builder.Time(ctx)
 	if err != nil {

@@ -52,7 +52,7 @@ type Metrics struct {
 	fence        fenceMetrics
 	inflight     atomic.Pointer[func() int]
 	consuming    atomic.Pointer[func() error]
-	built        atomic.Int64
+	built        atomic.Pointer[bool]
 	snapshot     atomic.Pointer[func(context.Context) (Snapshot, bool)]
 	drift        atomic.Pointer[map[account.DriftKind]int]
 	network      networkMetrics
@@ -187,17 +187,11 @@ func (m *Metrics) Note(r notes.Result) { m.notes.add(context.Background(), r, 1)
 // InFlight registers a function that returns the number of events in progress.
 func (m *Metrics) InFlight(count func() int) { m.inflight.Store(&count) }
 
-// Consuming registers a function that returns nil while the worker takes events.
+// Consuming registers a function that returns nil while the worker takes events. It replaces an earlier one.
 func (m *Metrics) Consuming(check func() error) { m.consuming.Store(&check) }
 
-// RedisBuilt sets whether Redis has the pools or they must be rebuilt first.
-func (m *Metrics) RedisBuilt(built bool) {
-	if built {
-		m.built.Store(1)
-		return
-	}
-	m.built.Store(0)
-}
+// RedisBuilt sets whether Redis has the pools or they must be rebuilt first. Before the first call the gauge is absent.
+func (m *Metrics) RedisBuilt(built bool) { m.built.Store(&built) }
 
 func (m *Metrics) eventLabels(e settled) []attribute.KeyValue {
 	return m.withTenant(e.Tenant,

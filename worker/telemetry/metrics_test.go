@@ -194,8 +194,12 @@ func TestUnknownStateIsAbsent(t *testing.T) {
 	if got := scrape(t, telemetry, "keb_", "hap_pool_"); got != "" {
 		t.Errorf("with a source that does not know:\n%s", got)
 	}
+	if got := scrape(t, telemetry, "hap_redis_built"); got != "" {
+		t.Errorf("built, before Redis was asked: %q", got)
+	}
+	telemetry.Metrics.RedisBuilt(false)
 	if got := scrape(t, telemetry, "hap_redis_built"); !strings.HasSuffix(got, "\nhap_redis_built 0\n") {
-		t.Errorf("built: %q", got)
+		t.Errorf("not built: %q", got)
 	}
 }
 

@@ -38,11 +38,7 @@ func (m *Metrics) observeQueue(b *builder) {
 		o.ObserveInt64(slow, int64(load.Slow))
 		o.ObserveInt64(excess, load.HandedBack)
 		for _, c := range load.Circuits {
-			var is int64
-			if c.Open {
-				is = 1
-			}
-			o.ObserveInt64(open, is, with("dependency", c.Dependency, "pool", c.Pool))
+			o.ObserveInt64(open, flag(c.Open), with("dependency", c.Dependency, "pool", c.Pool))
 		}
 		return nil
 	}, queued, flows, slow, excess, open)

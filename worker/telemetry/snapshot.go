@@ -66,23 +66,21 @@ func (m *Metrics) observe(b *builder) {
 		standings: b.gauge("hap_pool_accounts", "Accounts of a pool, by standing: the state that page and hapctl show, too."),
 		rules:     b.gauge("hap_rule_without_binding", "1 for every rule whose pool has no binding at all."),
 		inflight:  b.gauge("hap_inflight_events", "Events being handled now."),
-		consumer:  b.gauge("hap_consumer_up", "1 while the worker takes events, 0 while it stops or its consumer is gone or delivers nothing."),
+		consumer:  b.gauge("hap_consumer_up", "1 while the worker takes events, 0 while it starts or stops or its consumer is gone or delivers nothing."),
 		built:     b.gauge("hap_redis_built", "1 while Redis holds the pools, 0 while they must be rebuilt."),
 
 		tenants:    m.perTenant,
 		exhaustion: b.seconds("hap_pool_exhaustion_seconds", "Until nobody can claim a binding of the pool any more, if claims go on as of late."),
 	}
 	_, err := b.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		o.ObserveInt64(g.built, m.built.Load())
+		if built := m.built.Load(); built != nil {
+			o.ObserveInt64(g.built, flag(*built))
+		}
 		if count := m.inflight.Load(); count != nil {
 			o.ObserveInt64(g.inflight, int64((*count)()))
 		}
 		if check := m.consuming.Load(); check != nil {
-			up := int64(1)
-			if (*check)() != nil {
-				up = 0
-			}
-			o.ObserveInt64(g.consumer, up)
+			o.ObserveInt64(g.consumer, flag((*check)() == nil))
 		}
 		if source := m.snapshot.Load(); source != nil {
 			if snapshot, known := (*source)(ctx); known {
@@ -93,6 +91,14 @@ func (m *Metrics) observe(b *builder) {
 		return nil
 	}, g.perTenant, g.shoots, g.available, g.pools, g.standings, g.rules, g.inflight, g.consumer, g.built, g.exhaustion)
 	b.errs = append(b.errs, err)
+}
+
+// flag is the value of a gauge that is 1 or 0.
+func flag(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // owned identifies the bindings of a pool that are labelled with a tenant.
