@@ -128,6 +128,10 @@ func (i *Intake) take(ctx context.Context, consumer streams.Consumer) error {
 		case errors.Is(err, jetstream.ErrConsumerDeleted):
 			return nil
 		case err != nil:
+			// After a request that came too late for it the server says only that nothing answers.
+			if gone, _ := i.gone(ctx, events.ConsumerShadow); gone {
+				return nil
+			}
 			return fmt.Errorf("taking events of %s: %w", events.StreamEvents, err)
 		}
 		// An event that is copied but not acknowledged is delivered and copied again.
@@ -163,7 +167,7 @@ func (i *Intake) listen(ctx context.Context) error {
 				i.retry(fmt.Errorf("the shadow misses an event: %w", err))
 			}
 		case <-look.C:
-			gone, err := i.workersGone(ctx)
+			gone, err := i.gone(ctx, events.ConsumerWorker)
 			if gone {
 				inARow++
 			} else {
@@ -178,10 +182,11 @@ func (i *Intake) listen(ctx context.Context) error {
 	return nil
 }
 
-func (i *Intake) workersGone(ctx context.Context) (bool, error) {
+// gone reports whether a consumer of the events does not exist.
+func (i *Intake) gone(ctx context.Context, consumer string) (bool, error) {
 	ctx, cancel := streams.Bounded(ctx, i.js)
 	defer cancel()
-	_, err := i.js.Consumer(ctx, events.StreamEvents, events.ConsumerWorker)
+	_, err := i.js.Consumer(ctx, events.StreamEvents, consumer)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return true, nil
 	}

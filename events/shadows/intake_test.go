@@ -93,3 +93,25 @@ func TestIntakeBesideWorkers(t *testing.T) {
 	}
 	until(0)
 }
+
+// A worker that starts may delete the shadow's consumer before the first request for messages reaches it. The server then
+// says that nothing answers, not that the consumer is deleted.
+func TestIntakeWhoseConsumerIsDeletedAtOnce(t *testing.T) {
+	t.Parallel()
+	_, js := eventstest.Ready(t)
+	ctx := eventstest.Within(t)
+	if err := js.DeleteConsumer(ctx, events.StreamEvents, events.ConsumerWorker); err != nil {
+		t.Fatal(err)
+	}
+	intake := NewIntake(js, eventstest.Subjects(t), func(string) {}, func(err error) { t.Error(err) })
+	consumer, err := intake.consumer(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteConsumer(ctx, events.StreamEvents, events.ConsumerShadow); err != nil {
+		t.Fatal(err)
+	}
+	if err := intake.take(ctx, consumer); err != nil {
+		t.Errorf("%v, not nil: the shadow would make its consumer again, in the worker's place", err)
+	}
+}
