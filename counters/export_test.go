@@ -40,7 +40,7 @@ func (s *Store) askClaim(sc script.Script, pool string, c account.Claim) Ask {
 
 // AskRelease returns the request of ReleaseRuntime, for no tenant.
 func (s *Store) AskRelease(pool, runtime string) Ask {
-	return Ask{releaseScript, script.Request{Keys: s.poolKeys(pool), Args: []any{runtime, "", 0}}}
+	return Ask{releaseScript, script.Request{Keys: s.poolKeys(pool), Args: []any{runtime, "", 0, "1"}}}
 }
 
 // AskTakeBack returns the request of TakeBack.

@@ -78,6 +78,7 @@ var mutations = []mutation{
 	{"rule06-revoke", "out of use", "rec.state, rec.pristine = 'dirtying', false\nif not rt.confirmed", "if not rt.confirmed"},
 	{"rule06-revoke", "not who was answered", "if not rt.confirmed then\n  less(rec)", "if true then\n  less(rec)"},
 
+	{"rule07-foreign", "whose nobody knows", "if rt.state == '' and ARGV[4] ~= '1' then", "if false then"},
 	{"rule07-foreign", "the runtime's tenant", "and rt.tenant ~= ARGV[2] and (not repeated", "and false and (not repeated"},
 	{"rule07-foreign", "an operator", "if ARGV[2] ~= '' and rt.tenant ~= ''", "if rt.tenant ~= ''"},
 	{"rule07-foreign", "an older record", "and rt.tenant ~= '' and rt.tenant ~= ARGV[2] and", "and rt.tenant ~= ARGV[2] and"},
@@ -137,6 +138,7 @@ var mutations = []mutation{
 	{"rule10-follow", "same tenant's, dirty", "tenant ~= '' and not dirty and generation > rec.generation", "tenant ~= '' and generation > rec.generation"},
 
 	{"rule11-take-back", "this request", "not relied or foreign", "foreign"},
+	{"repair", "adopted before the request", "(#rest > 0 or rt.origin == 'shoot')", "#rest > 0"},
 	{"rule11-take-back", "another tenant's", "not relied or foreign(rt, tenant)", "not relied"},
 	{"rule11-take-back", "answered with it too", "  put_runtime(id, rt)\n  return {'OK'}\nend\nif rt.state == 'assigned' then unassign", "end\nif rt.state == 'assigned' then unassign"},
 	{"rule11-take-back", "a further request", "repeated and relies(rt)", "false"},
@@ -155,6 +157,7 @@ var mutations = []mutation{
 	{"rule12-waiting", "refused for good", "if rt.state ~= 'refused' or rt.request ~= request then", "if true then"},
 	{"rule12-waiting", "served meanwhile", "if rt.state == 'assigned' then -- left", "if false then -- left"},
 	{"rule12-waiting", "gone meanwhile", "if rt.state == 'gone' then", "if false then"},
+	{"rule12-waiting", "whose it is", "tenant = rt.tenant ~= '' and rt.tenant or tenant}", "tenant = rt.tenant}"},
 	{"rule12-waiting", "no longer waits", "shrink('ZREM', KEYS[6], id)\n  end", "end"},
 
 	{"rule12-turns", "nobody overtakes", "and not overtakes()", ""},
@@ -179,7 +182,7 @@ var mutations = []mutation{
 	{"rule16-move", "numbers follow", "if after > KEYS.sequence then", "if false then"},
 	{"rule16-move", "nothing is assigned meanwhile", "if left then return decided('moved', rt) end\nif rt.state == 'gone' then", "if rt.state == 'gone' then"},
 	{"rule16-move", "nothing is refused meanwhile", "if left then return decided('moved', rt) end", ""},
-	{"rule16-move", "nothing is released meanwhile", "if left then return {'OK', '', '', 0, num(rt.sequence), 0, 'free', 0, '', 0, 1} end", ""},
+	{"rule16-move", "nothing is released meanwhile", "if left then return {'OK', '', '', 0, num(rt.sequence), 0, 'free', 0, '', 0, 1, 0} end", ""},
 	{"rule16-move", "with an account", "if rt.state == 'assigned' or rt.state == 'gone' or", "if rt.state == 'gone' or"},
 	{"rule16-move", "gone", "if rt.state == 'assigned' or rt.state == 'gone' or", "if rt.state == 'assigned' or"},
 	{"rule16-move", "refused", "rt.state == 'refused' and rt.request == request or\n", "\n"},

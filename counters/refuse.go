@@ -30,7 +30,7 @@ end
 if rt.state ~= 'refused' or rt.request ~= request then
   local waited = rt.state == 'waiting'
   rt = {state = 'refused', binding = '', sequence = next_sequence(), request = request,
-    confirmed = false, origin = '', tenant = rt.tenant}
+    confirmed = false, origin = '', tenant = rt.tenant ~= '' and rt.tenant or tenant}
   put_runtime(id, rt, waited)
 end
 return decided('refused', rt)
@@ -66,7 +66,7 @@ for one in string.gmatch(rt.request, '[^ ]+') do
   if one == request then relied = true else rest[#rest + 1] = one end
 end
 if not relied or foreign(rt, tenant) then return {'OK'} end
-if rt.state == 'assigned' and #rest > 0 then -- the other requests may have been answered with it
+if rt.state == 'assigned' and (#rest > 0 or rt.origin == 'shoot') then -- others may have been answered with it, or its cluster was there before
   rt.request = table.concat(rest, ' ')
   put_runtime(id, rt)
   return {'OK'}
@@ -77,8 +77,8 @@ return {'OK'}
 `)
 
 // TakeBack removes the assignment or the waiting of a request whose final answer is not an assignment
-// (rule 11). An assignment stays while another request may be answered with it. A record of another tenant
-// stays. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// (rule 11). An assignment stays while another request may be answered with it, or if it was adopted from a
+// Shoot. A record of another tenant stays. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) TakeBack(ctx context.Context, pool, runtime, request, tenant string) error {
 	if err := checkNames(runtime, request, tenant); err != nil {
 		return err

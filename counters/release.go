@@ -14,16 +14,19 @@ import (
 //	ARGV[1] -> runtime
 //	ARGV[2] -> tenant that asks, '' for none
 //	ARGV[3] -> number of the runtime's place in the directory (account.Place.Sequence)
+//	ARGV[4] -> '1' to make a runtime without a record gone, too
 //
 //	Returns {'OK', binding, tenant, generation, sequence, count, state, repeated, request that waited,
-//	1 if the runtime is another tenant's, 1 if it has left the pool since its place was read}
+//	1 if the runtime is another tenant's, 1 if it has left the pool since its place was read, 1 if there is
+//	no record}
 var releaseScript = script.New("release runtime", []string{script.Joined, records}, `
 local id = ARGV[1]
 local rt, left = arrived(id, tonumber(ARGV[3]))
-if left then return {'OK', '', '', 0, num(rt.sequence), 0, 'free', 0, '', 0, 1} end
+if left then return {'OK', '', '', 0, num(rt.sequence), 0, 'free', 0, '', 0, 1, 0} end
+if rt.state == '' and ARGV[4] ~= '1' then return {'OK', '', '', 0, 0, 0, 'free', 0, '', 0, 0, 1} end
 local repeated = rt.state == 'gone'
 if ARGV[2] ~= '' and rt.tenant ~= '' and rt.tenant ~= ARGV[2] and (not repeated or rt.binding ~= '' or rt.request ~= '') then
-  return {'OK', '', '', 0, 0, 0, 'free', 0, '', 1, 0}
+  return {'OK', '', '', 0, 0, 0, 'free', 0, '', 1, 0, 0}
 end
 if not repeated then
   local gone = {state = 'gone', binding = '', sequence = next_sequence(), request = '',
@@ -38,7 +41,7 @@ if not repeated then
   rt = gone
   put_runtime(id, rt, waited)
 end
-local out = {'OK', rt.binding, '', 0, num(rt.sequence), 0, 'free', repeated and 1 or 0, rt.request, 0, 0}
+local out = {'OK', rt.binding, '', 0, num(rt.sequence), 0, 'free', repeated and 1 or 0, rt.request, 0, 0, 0}
 if rt.binding ~= '' then
   local rec = get_binding(rt.binding)
   -- The binding's state is returned only while the binding is this tenant's.
@@ -50,21 +53,32 @@ return out
 `)
 
 // ReleaseRuntime makes a runtime gone for good, and takes it off its binding if it has one (rule 7). A waiting
-// or unknown runtime becomes gone, too. tenant is the tenant that asks, "" if none is named. If the runtime is
+// runtime becomes gone, too. tenant is the tenant that asks, "" if none is named. If the runtime is
 // another tenant's, nothing changes and the Departure is Foreign; if it has left the pool since its place was
-// read, nothing changes and the Departure is Moved. A repeat returns the same sequence. Errors: ErrNotBuilt,
-// or an *engine.Error of Redis.
+// read, nothing changes and the Departure is Moved; if a tenant asks and there is no record, nothing changes and it is
+// Unknown. A repeat returns the same sequence. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
+	return s.release(ctx, place, runtime, tenant, tenant == "")
+}
+
+// ReleaseUnknown is ReleaseRuntime for a runtime whose Departure was Unknown, and for which no other tenant's request
+// waits: it becomes gone without a record, too. Errors: as ReleaseRuntime.
+func (s *Store) ReleaseUnknown(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
+	return s.release(ctx, place, runtime, tenant, true)
+}
+
+func (s *Store) release(ctx context.Context, place account.Place, runtime, tenant string, unknown bool) (account.Departure, error) {
 	if err := checkNames(runtime, tenant); err != nil {
 		return account.Departure{}, err
 	}
-	r, err := s.run(ctx, releaseScript, place.Pool, s.poolKeys(place.Pool), runtime, tenant, place.Sequence)
+	r, err := s.run(ctx, releaseScript, place.Pool, s.poolKeys(place.Pool), runtime, tenant, place.Sequence, script.Flag(unknown))
 	if err != nil {
 		return account.Departure{}, err
 	}
 	d := account.Departure{
 		Binding: r.Text(), Tenant: r.Text(), Generation: r.Number(), Sequence: r.Number(),
 		Count: int(r.Number()), State: account.State(r.Text()), Repeated: r.Flag(), Waited: r.Text(), Foreign: r.Flag(), Moved: r.Flag(),
+		Unknown: r.Flag(),
 	}
 	return d, r.Err()
 }

@@ -69,7 +69,11 @@ type Counters interface {
 	// ReleaseRuntime marks a runtime as gone and, if it was on a binding, decrements that binding's
 	// count (rule 7). tenant is the one that asks, "" if the event names none. Nothing changes if the
 	// runtime is another tenant's (the Departure is Foreign) or has left the pool (it is Moved).
+	// If a tenant asks and there is no record, nothing changes either (it is Unknown).
 	ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
+	// ReleaseUnknown is ReleaseRuntime for a runtime whose Departure was Unknown, and for which no other
+	// tenant's request waits.
+	ReleaseUnknown(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
 
 	// Cleaned bindings, returned to their pools.
 

@@ -339,12 +339,12 @@ func rejected(e events.Event, err error) events.Reply {
 	return r
 }
 
-// replyFor returns a reply with the fields of its event that could be read.
+// replyFor returns a reply with the fields of its event that could be read. It names the event's tenant, so that it
+// never stands for another tenant's event under the same id (Reply.Answers).
 func replyFor(e events.Event, status events.Status) events.Reply {
-	r := events.Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, Status: status}
+	r := events.Reply{RequestID: e.ID, RuntimeID: e.RuntimeID, GlobalAccountID: e.Tenant(), Status: status}
 	if p := e.Provision; p != nil {
-		r.GlobalAccountID, r.Plan, r.Provider = p.GlobalAccountID, p.Plan, p.Provider
-		r.ShootName, r.Cluster = p.ShootName, p.Cluster
+		r.Plan, r.Provider, r.ShootName, r.Cluster = p.Plan, p.Provider, p.ShootName, p.Cluster
 	}
 	return r
 }

@@ -20,7 +20,7 @@ import (
 func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, error) {
 	e := a.event
 	r := replyFor(e, events.StatusReleased)
-	r.GlobalAccountID, r.ShootName = e.Deprovision.GlobalAccountID, e.Deprovision.ShootName
+	r.ShootName = e.Deprovision.ShootName
 	place, err := h.counters.Depart(ctx, e.RuntimeID)
 	if err != nil {
 		return r, h.notBuilt(err, place.Pool)
@@ -70,11 +70,32 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 // which is an InvalidEvent error, or has left the pool since its place was read, which is no error
 // (Departure.Moved).
 func (h *Handler) depart(ctx context.Context, place account.Place, e events.Event) (account.Departure, error) {
-	left, err := h.counters.ReleaseRuntime(ctx, place, e.RuntimeID, e.Deprovision.GlobalAccountID)
+	tenant := e.Deprovision.GlobalAccountID
+	left, err := h.counters.ReleaseRuntime(ctx, place, e.RuntimeID, tenant)
+	if err == nil && left.Unknown {
+		if left.Foreign, err = h.waitsForAnother(ctx, e.RuntimeID, tenant); err == nil && !left.Foreign {
+			left, err = h.counters.ReleaseUnknown(ctx, place, e.RuntimeID, tenant)
+		}
+	}
 	if err == nil && left.Foreign {
 		err = foreignDeparture(e)
 	}
 	return left, h.notBuilt(err, place.Pool)
+}
+
+// waitsForAnother reports whether another tenant's request of the runtime waits, and none of this tenant. A request that
+// waits for network blocks has no record in Redis, nor has one after a loss, until it is tried again.
+func (h *Handler) waitsForAnother(ctx context.Context, runtime, tenant string) (bool, error) {
+	other, mine := false, false
+	err := h.room.OfRuntime(ctx, runtime, func(waiting storage.WaitingRequest) error {
+		if waiting.Event.Provision.GlobalAccountID == tenant {
+			mine = true
+		} else {
+			other = true
+		}
+		return nil
+	})
+	return other && !mine, err
 }
 
 // emptied marks an account without runtimes dirty, or frees it if no request was answered with its claim. It

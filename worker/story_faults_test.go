@@ -135,6 +135,10 @@ func (r *redis) ReleaseRuntime(ctx context.Context, place account.Place, runtime
 	return call(r.w, "release-runtime", runtime, func() (account.Departure, error) { return r.Counters.ReleaseRuntime(ctx, place, runtime, tenant) })
 }
 
+func (r *redis) ReleaseUnknown(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
+	return call(r.w, "release-runtime", runtime, func() (account.Departure, error) { return r.Counters.ReleaseUnknown(ctx, place, runtime, tenant) })
+}
+
 func (r *redis) Refuse(ctx context.Context, place account.Place, runtime, request, tenant string) (account.Decision, error) {
 	return call(r.w, "refuse", runtime, func() (account.Decision, error) { return r.Counters.Refuse(ctx, place, runtime, request, tenant) })
 }

@@ -221,4 +221,5 @@ type Departure struct {
 	Waited     string // the request that waited until the deprovision, "" for none; the caller answers it with Superseded
 	Foreign    bool   // the runtime is another tenant's: nothing was done, and no details are returned
 	Moved      bool   // the runtime has left the pool since its place was read: nothing was done
+	Unknown    bool   // no record says whose the runtime is: nothing was done
 }

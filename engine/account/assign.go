@@ -1,6 +1,9 @@
 package account
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Assign decides which binding the runtime gets (rule 3). It is idempotent: the same request gets the same
 // binding under the same sequence. It may return ErrNotBuilt or ErrRebuilt.
@@ -173,7 +176,7 @@ func (p *Pool) Refuse(runtime, request, tenant string, after int64) (Decision, e
 		d.Binding, d.Origin, d.Confirmed, d.Repeated = rt.Binding, rt.Origin, rt.Confirmed, true
 		return d, nil
 	case rt.State != RuntimeRefused || rt.Request != request:
-		rt = Runtime{State: RuntimeRefused, Sequence: p.next(), Request: request, Tenant: rt.Tenant}
+		rt = Runtime{State: RuntimeRefused, Sequence: p.next(), Request: request, Tenant: cmp.Or(rt.Tenant, tenant)}
 		p.remember(runtime, rt)
 	}
 	return p.decided(Refused, rt), nil

@@ -198,10 +198,14 @@ func (g *Gathering) Shoot(s engine.Shoot) {
 	if r.State == RuntimeAssigned || r.State == RuntimeGone {
 		return
 	}
+	tenant := b.Tenant
+	if b.Shared && engine.ValidID(s.Tenant) {
+		tenant = s.Tenant
+	}
 	r.pool = b.Pool().Name()
 	r.Runtime = Runtime{
 		State: RuntimeAssigned, Binding: b.Name, Sequence: g.highest[r.pool],
-		Confirmed: true, Origin: Adopted, Tenant: b.Tenant,
+		Confirmed: true, Origin: Adopted, Tenant: tenant,
 	}
 }
 

@@ -51,7 +51,7 @@ func gather(t testing.TB, text string) *account.Gathering {
 		case f[0] == "waits":
 			g.Waits(f[1])
 		case f[0] == "shoot":
-			g.Shoot(engine.Shoot{Name: f[1], RuntimeID: f.text("id", f[1]), Binding: f.text("on", "")})
+			g.Shoot(engine.Shoot{Name: f[1], RuntimeID: f.text("id", f[1]), Binding: f.text("on", ""), Tenant: f.text("of", "")})
 		default:
 			state := account.RuntimeState(f[1])
 			if state == "nothing" {

@@ -1,17 +1,31 @@
 package account
 
-// ReleaseRuntime takes a runtime off its binding for good (rule 7). tenant is the tenant that asks, "" if
+// ReleaseRuntime takes a runtime off its binding for good (rule 7). tenant is the one that asks, "" if
 // none is named; after is the number of the runtime's place. A runtime of another tenant stays as it is, and
-// the Departure is Foreign; so does one that left the pool, and the Departure is Moved. A runtime that is
+// the Departure is Foreign; so does one that left the pool, and the Departure is Moved. If a tenant asks and there is no
+// record, nothing changes and the Departure is Unknown: another tenant's request may wait without one. A runtime that is
 // gone stays gone: a provision that comes later is superseded. A repeat returns the same sequence. It may
 // return ErrNotBuilt.
 func (p *Pool) ReleaseRuntime(runtime, tenant string, after int64) (Departure, error) {
+	return p.release(runtime, tenant, after, tenant == "")
+}
+
+// ReleaseUnknown is ReleaseRuntime for a runtime whose Departure was Unknown, and for which no other tenant's request
+// waits: it becomes gone without a record, too.
+func (p *Pool) ReleaseUnknown(runtime, tenant string, after int64) (Departure, error) {
+	return p.release(runtime, tenant, after, true)
+}
+
+func (p *Pool) release(runtime, tenant string, after int64, unknown bool) (Departure, error) {
 	if p.epoch == "" {
 		return Departure{}, ErrNotBuilt
 	}
 	rt, left := p.arrived(runtime, after)
 	if left {
 		return Departure{Sequence: rt.Sequence, State: Free, Moved: true}, nil
+	}
+	if rt.State == "" && !unknown {
+		return Departure{State: Free, Unknown: true}, nil
 	}
 	repeated := rt.State == RuntimeGone
 	if rt.kept(tenant) {

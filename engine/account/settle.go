@@ -65,7 +65,7 @@ func (p *Pool) disown(binding string) {
 
 // TakeBack undoes the assignment or the waiting of a request whose final answer is not an assignment (rule
 // 11): otherwise the account would be counted for no tenant. An assignment stays if other requests rely on
-// it too. Nothing changes if the runtime's record does not name the request, or is another tenant's: that
+// it too, or if it was adopted from a Shoot. Nothing changes if the runtime's record does not name the request, or is another tenant's: that
 // tenant's request may have the same id. It may return ErrNotBuilt.
 func (p *Pool) TakeBack(runtime, request, tenant string) error {
 	if p.epoch == "" {
@@ -75,8 +75,8 @@ func (p *Pool) TakeBack(runtime, request, tenant string) error {
 	rest, relied := withoutRequest(rt.Request, request)
 	switch {
 	case !relied || rt.foreign(tenant):
-	case rt.State == RuntimeAssigned && rest != "":
-		rt.Request = rest // other requests may have been answered with it
+	case rt.State == RuntimeAssigned && (rest != "" || rt.Origin == Adopted):
+		rt.Request = rest // other requests may have been answered with it, or its cluster was there before them
 		p.remember(runtime, rt)
 	case rt.State == RuntimeAssigned:
 		p.unassign(rt.Binding)

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
@@ -351,43 +349,4 @@ func (r *Rebuilder) whileWorking(ctx context.Context, renew func(context.Context
 		cancel()
 		running.Wait()
 	}
-}
-
-// installAtOnce is the number of places that are installed concurrently.
-const installAtOnce = 4
-
-// install installs all places that have the token (rule 13 e), each one as a whole or not at all, and adds the
-// installed ones to info.
-func (r *Rebuilder) install(ctx context.Context, mine []string, token string, g *account.Gathering, info *observe.Rebuild) error {
-	directories, snapshots := g.Directories(), g.Snapshots()
-	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(installAtOnce)
-	for _, place := range mine {
-		group.Go(func() error {
-			var installed bool
-			var err error
-			directory, bucket := directories[place]
-			if bucket {
-				installed, err = r.Builder.InstallBucket(ctx, place, token, directory)
-			} else {
-				installed, err = r.Builder.Install(ctx, place, token, snapshots[place])
-			}
-			if installed {
-				r.Observer.Step(ctx, observe.StepInstalled)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-				return fmt.Errorf("install %s: %w", place, err)
-			case installed && bucket:
-				info.Buckets++
-			case installed:
-				info.Pools = append(info.Pools, place)
-			}
-			return nil
-		})
-	}
-	return group.Wait()
 }

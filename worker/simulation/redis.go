@@ -158,6 +158,12 @@ func (s store) ReleaseRuntime(ctx context.Context, place account.Place, runtime,
 	})
 }
 
+func (s store) ReleaseUnknown(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
+	return decided(ctx, s, "release runtime", runtime, []string{place.Pool}, func(ctx context.Context, c *memory.Counters) (account.Departure, error) {
+		return c.ReleaseUnknown(ctx, place, runtime, tenant)
+	})
+}
+
 func (s store) BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error) {
 	return decided(ctx, s, "begin dirtying", binding, []string{pool}, func(ctx context.Context, c *memory.Counters) (account.Permit, error) {
 		permit, err := c.BeginDirtying(ctx, pool, binding, generation)

@@ -17,6 +17,7 @@ type Machine interface {
 	Confirm(ctx context.Context, pool string, c account.Claim) (bool, error)
 	Revoke(ctx context.Context, pool string, c account.Claim) (bool, error)
 	ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
+	ReleaseUnknown(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
 	Refuse(ctx context.Context, place account.Place, runtime, request, tenant string) (account.Decision, error)
 	Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error)
 	TakeBack(ctx context.Context, pool, runtime, request, tenant string) error

@@ -215,6 +215,9 @@ func (s *Story) releasing(ctx context.Context, l line) (string, bool, error) {
 	case "release":
 		d, err := s.m.ReleaseRuntime(ctx, l.place(), l.name(0), l.text("tenant", ""))
 		return Departure(d), true, err
+	case "release-unknown":
+		d, err := s.m.ReleaseUnknown(ctx, l.place(), l.name(0), l.text("tenant", ""))
+		return Departure(d), true, err
 	case "forget":
 		ok, err := s.m.Forget(ctx, l.pool(), l.name(0), l.number("seq"))
 		return yes(ok), true, err

@@ -71,6 +71,8 @@ func Departure(d account.Departure) string {
 		w.add("foreign")
 	case d.Moved:
 		w.add("moved")
+	case d.Unknown:
+		w.add("unknown")
 	default:
 		w.add("gone")
 	}

@@ -129,6 +129,13 @@ func (c *Counters) ReleaseRuntime(ctx context.Context, place account.Place, runt
 	})
 }
 
+// ReleaseUnknown is ReleaseRuntime for a runtime without a record, rule 7.
+func (c *Counters) ReleaseUnknown(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
+	return step(ctx, c, c.pool, place.Pool, func(p *account.Pool) (account.Departure, error) {
+		return p.ReleaseUnknown(runtime, tenant, place.Sequence)
+	})
+}
+
 // Refuse ends the waiting of a request at its deadline, rule 12.
 func (c *Counters) Refuse(ctx context.Context, place account.Place, runtime, request, tenant string) (account.Decision, error) {
 	return step(ctx, c, c.pool, place.Pool, func(p *account.Pool) (account.Decision, error) {
