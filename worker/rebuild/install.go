@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -17,8 +18,8 @@ import (
 const installAtOnce = 4
 
 // install installs all places that have the token (rule 13 e), each one as a whole or not at all, and adds the
-// installed ones to info. It requests a rebuild of other pools that have runtimes: perhaps their last binding has left
-// them, and no request names them. Without their records, an account that they share would be claimed (rule 3).
+// installed ones to info. It requests a rebuild of pools that have runtimes and no binding: otherwise only a request that
+// names them does. Without their records, an account that they share would be claimed (rule 3).
 func (r *Rebuilder) install(ctx context.Context, mine []string, token string, g *account.Gathering, info *observe.Rebuild) error {
 	directories, snapshots := g.Directories(), g.Snapshots()
 	var mu sync.Mutex
@@ -53,9 +54,10 @@ func (r *Rebuilder) install(ctx context.Context, mine []string, token string, g 
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	for _, pool := range slices.Sorted(maps.Keys(snapshots)) {
-		if !slices.Contains(mine, pool) && occupied(snapshots[pool]) {
-			r.Wanted(pool)
+	labelled := r.Inventory.Pools()
+	for _, name := range slices.Sorted(maps.Keys(snapshots)) {
+		if !slices.Contains(mine, name) && !slices.Contains(labelled, engine.ParsePool(name)) && occupied(snapshots[name]) {
+			r.Wanted(name)
 		}
 	}
 	return nil
