@@ -107,8 +107,7 @@ func (w *world) sealed(l *storage.Ledger) rebuild.Ledger {
 	return l
 }
 
-// looksAway is the rebuilder as a sweep sees it: an asker, unless the mutant "looks" drops the sweep's requests to
-// check all epochs.
+// looksAway is the rebuilder as a sweep sees it. The mutant "looks" drops its requests to check all epochs.
 type looksAway struct{ asker }
 
 func (l looksAway) Wanted(pool string) {
