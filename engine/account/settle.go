@@ -65,8 +65,8 @@ func (p *Pool) disown(binding string) {
 
 // TakeBack undoes the assignment or the waiting of a request whose final answer is not an assignment (rule
 // 11): otherwise the account would be counted for no tenant. An assignment stays if other requests rely on
-// it too, or if it was adopted from a Shoot. Nothing changes if the runtime's record does not name the request, or is another tenant's: that
-// tenant's request may have the same id. It may return ErrNotBuilt.
+// it too, or if it was adopted from a Shoot. Nothing changes if the runtime's record does not name the request, or
+// is another tenant's: that tenant's request may have the same id. It may return ErrNotBuilt.
 func (p *Pool) TakeBack(runtime, request, tenant string) error {
 	if p.epoch == "" {
 		return ErrNotBuilt
