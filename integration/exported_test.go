@@ -20,8 +20,8 @@ var (
 	named    = regexp.MustCompile(`\b((?:hap|keb)_[a-z_]+)(?:\{(.*?)\})?`)
 	matchers = regexp.MustCompile(`(\w+)(?:=~|!~|!=|=)\\?"`)
 	lists    = regexp.MustCompile(`by \(([a-z_, ]+)\) \((?:[a-z]+\()*((?:hap|keb)_[a-z_]+)`)
-	// added are labels that Prometheus adds to what it scrapes.
-	added = []string{"namespace"}
+	// added are labels that Prometheus adds to what it scrapes, and that which only a shadow has.
+	added = []string{"namespace", "mode"}
 )
 
 // wanted are the metrics that alerts and dashboard read, each with the labels that

@@ -53,7 +53,7 @@ func shadowOn(t *testing.T, g *guarded) {
 	}
 	compared := func(s *inProcess, result shadows.ComparisonResult) {
 		t.Helper()
-		b.shows(s, fmt.Sprintf("hap_shadow_comparisons_total{result=%q}", result), "1")
+		b.shows(s, fmt.Sprintf("hap_shadow_comparisons_total{mode=\"shadow\",result=%q}", result), "1")
 	}
 
 	s := shadow()

@@ -138,7 +138,7 @@ func TestShadow(t *testing.T) {
 	ends(waits, "old", shadows.ResultNotAssigned)
 	b.follows("aws", "old", account.InUse, "ga-old", 6)
 	for result, n := range counted {
-		if got := first.metric(fmt.Sprintf("hap_shadow_comparisons_total{result=%q}", result)); got != fmt.Sprint(n) {
+		if got := first.metric(fmt.Sprintf("hap_shadow_comparisons_total{mode=\"shadow\",result=%q}", result)); got != fmt.Sprint(n) {
 			t.Errorf("%s is counted %s times, want %d", result, got, n)
 		}
 	}

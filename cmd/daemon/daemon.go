@@ -117,7 +117,7 @@ func logger(w io.Writer, cfg *config.Config, level *slog.LevelVar) (*slog.Logger
 func telemetryOptions(cfg *config.Config, version string) telemetry.Options {
 	t := cfg.Telemetry
 	return telemetry.Options{
-		Version: version, Instance: instance(),
+		Version: version, Instance: instance(), Shadow: cfg.Worker.Mode == config.ModeShadow,
 		Endpoint: t.OTLP.Endpoint, Insecure: t.OTLP.Insecure, Headers: t.OTLP.Headers,
 		TraceRatio: t.TraceRatio, TenantLabel: t.TenantLabel, TenantMetrics: t.TenantMetrics,
 	}

@@ -374,3 +374,17 @@ func BenchmarkEventParallel(b *testing.B) {
 		}
 	})
 }
+
+// A shadow's series say so, for alerts to leave them out.
+func TestShadowIsLabelled(t *testing.T) {
+	t.Parallel()
+	for _, shadow := range []bool{false, true} {
+		telemetry := start(t, Options{Shadow: shadow})
+		telemetry.Metrics.RedisBuilt(true)
+		for line := range strings.SplitSeq(scrape(t, telemetry, "hap_"), "\n") {
+			if line != "" && !strings.HasPrefix(line, "#") && strings.Contains(line, `mode="shadow"`) != shadow {
+				t.Errorf("shadow %t: %s", shadow, line)
+			}
+		}
+	}
+}

@@ -39,6 +39,9 @@ type Options struct {
 	Build build.Info
 	// Instance is a name that distinguishes workers. Defaults to none.
 	Instance string
+	// Shadow adds the label mode="shadow" to all series, so that no alert takes a shadow's decisions, which no publisher
+	// receives, for a worker's. Defaults to false.
+	Shadow bool
 	// Endpoint is the OTLP collector, a URL or host:port. Defaults to none: nothing is sent.
 	Endpoint string
 	// Insecure selects http if Endpoint is host:port. Defaults to false.
@@ -164,8 +167,12 @@ type untraced struct{}
 func (untraced) Shutdown(context.Context) error { return nil }
 
 func (t *Telemetry) startMeters(ctx context.Context, o Options, identity *resource.Resource) error {
+	var registerer prometheus.Registerer = t.registry
+	if o.Shadow {
+		registerer = prometheus.WrapRegistererWith(prometheus.Labels{"mode": "shadow"}, t.registry)
+	}
 	scraped, err := otelprometheus.New(
-		otelprometheus.WithRegisterer(t.registry),
+		otelprometheus.WithRegisterer(registerer),
 		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithoutSuffixes),
 		otelprometheus.WithoutScopeInfo(),
 		otelprometheus.WithoutTargetInfo(),
