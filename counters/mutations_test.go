@@ -78,7 +78,7 @@ var mutations = []mutation{
 	{"rule06-revoke", "out of use", "rec.state, rec.pristine = 'dirtying', false\nif not rt.confirmed", "if not rt.confirmed"},
 	{"rule06-revoke", "not who was answered", "if not rt.confirmed then\n  less(rec)", "if true then\n  less(rec)"},
 
-	{"rule07-foreign", "whose nobody knows", "if rt.state == '' and ARGV[4] ~= '1' then", "if false then"},
+	{"rule07-foreign", "without a record", "if rt.state == '' and ARGV[4] ~= '1' then", "if false then"},
 	{"rule07-foreign", "the runtime's tenant", "and rt.tenant ~= ARGV[2] and (not repeated", "and false and (not repeated"},
 	{"rule07-foreign", "an operator", "if ARGV[2] ~= '' and rt.tenant ~= ''", "if rt.tenant ~= ''"},
 	{"rule07-foreign", "an older record", "and rt.tenant ~= '' and rt.tenant ~= ARGV[2] and", "and rt.tenant ~= ARGV[2] and"},

@@ -29,7 +29,7 @@ type hook struct {
 
 var faults = map[string]error{
 	"unavailable": engine.ErrUnavailable,
-	"hang":        engine.ErrUnavailable, // after 5 s
+	"hang":        engine.ErrUnavailable, // after 5 s by the clock of the story
 	"refused":     engine.ErrRefused,
 	"conflict":    engine.ErrConflict,
 	"unknown":     engine.ErrUnknownResult, // and nothing was done

@@ -12,7 +12,7 @@ import (
 func (d *daemon) followFile(ctx context.Context, path string, seen uint64, changed func()) {
 	d.running.Go(func() {
 		err := filewatch.Watch(ctx, path, seen, changed, func(err error) {
-			d.log.Warn("notices changes of a file late", "source", path, "error", err)
+			d.log.Warn("changes of a file may be noticed late", "source", path, "error", err)
 		})
 		if err != nil {
 			d.log.Error("cannot watch a file; restart the worker after changing it", "source", path, "error", err)

@@ -46,7 +46,7 @@ func (d *daemon) reloadFailed(ctx context.Context, err error) {
 		return
 	}
 	if _, late := errors.AsType[*filewatch.Error](err); late {
-		d.log.Warn("notices changes of the configuration late", "error", err)
+		d.log.Warn("changes of the configuration may be noticed late", "error", err)
 		return
 	}
 	d.tel.Metrics.Reload(ctx, telemetry.WorkerConfig, err)

@@ -152,10 +152,7 @@ func (p *pair) deprovision(t *rapid.T) {
 	before := p.model.Pool(pool).Runtime(runtime)
 	tenant := pick("", before.Tenant, tenants.Draw(t, "another")).Draw(t, "tenant")
 	place := account.Place{Pool: pool, Sequence: p.after(t)}
-	release := accounttest.Machine.ReleaseRuntime
-	if rapid.Bool().Draw(t, "unknown") {
-		release = accounttest.Machine.ReleaseUnknown
-	}
+	release := pick(accounttest.Machine.ReleaseRuntime, accounttest.Machine.ReleaseUnknown).Draw(t, "release")
 	d := both(p, t, func(m accounttest.Machine) (account.Departure, error) {
 		return release(m, p.ctx, place, runtime, tenant)
 	}, accounttest.Departure)

@@ -50,6 +50,13 @@ func (w *watched) CallBounded(ctx context.Context, of Part, call func() error) e
 	return err
 }
 
+// opens makes as many calls of a part fail as open its circuit.
+func (w *watched) opens(of Part) {
+	for range inARow {
+		_ = w.Call(of, ends(errDown))
+	}
+}
+
 func ends(err error) func() error { return func() error { return err } }
 
 // heldAfter reports whether err is an *Error whose Last is last, and does not unwrap to last.
@@ -307,9 +314,7 @@ func TestCheckAfterACallThatWasGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := watch()
-		for range inARow {
-			_ = w.Call(labels, ends(errDown))
-		}
+		w.opens(labels)
 		time.Sleep(pause + time.Millisecond)
 		if err := w.Call(labels, ends(context.Canceled)); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
@@ -339,22 +344,17 @@ func TestIdlePartsMakeRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := watch()
-		failing := func(of Part) {
-			for range inARow {
-				_ = w.Call(of, ends(errDown))
-			}
-		}
-		failing(Part{Records, "open"})
+		w.opens(Part{Records, "open"})
 		for n := range mostParts {
 			_ = w.Call(Part{Records, fmt.Sprint(n)}, ends(nil))
 		}
 		late := Part{Records, "late"}
-		if failing(late); w.Check(late) != nil {
+		if w.opens(late); w.Check(late) != nil {
 			t.Error("it has a circuit, though all others are in use")
 		}
 		time.Sleep(2 * window)
-		failing(Part{Records, "open"}) // once more
-		if failing(late); w.Check(late) == nil {
+		w.opens(Part{Records, "open"}) // once more
+		if w.opens(late); w.Check(late) == nil {
 			t.Error("it has no circuit, though all others are idle")
 		}
 		if len(w.parts) != 2 {
@@ -369,9 +369,7 @@ func TestCircuitsThatAreNotTried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := watch()
-		for range inARow {
-			_ = w.Call(labels, ends(errDown))
-		}
+		w.opens(labels)
 		time.Sleep(quiet / 2)
 		if open := w.Open(); len(open) != 1 {
 			t.Errorf("after half a minute %v is open", open)

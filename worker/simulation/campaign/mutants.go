@@ -28,7 +28,7 @@ var (
 	keys       = []plans.Kind{plans.KeyLost, plans.Delay}
 	full       = []plans.Kind{plans.RedisFull, plans.Delay}
 	cuts       = []plans.Kind{plans.RebuildCut, plans.KeyLost}
-	edits      = []plans.Kind{plans.TwoMasters, plans.LabelDirty, plans.LabelCleaned}
+	idle       = []plans.Kind{plans.TwoMasters, plans.NoWaiting, plans.Delay}
 	confirming = []plans.Kind{plans.LabelDirty, plans.LabelCleaned, plans.Delay}
 )
 
@@ -63,7 +63,7 @@ var Mutants = []Mutant{
 	{"fence", "15", "decisions of epochs that are not in force have effects", 10, masters},
 	{"depose", "15", "what is not in force stays where it is", 5, masters},
 	{"token", "13 (e)", "a rebuild installs without its token", 519, late},
-	{"looks", "15", "no sweep has the epochs compared with the record", 13205, edits},
+	{"looks", "15", "no sweep has the epochs compared with the record", 2107, idle},
 	{"follow", "16", "a rule that is mended does not reach who waits", 98, rules},
 	{"after", "16", "numbers begin anew in the pool that a runtime comes to", 347, nil},
 }
