@@ -234,9 +234,12 @@ func TestNetworkExtendFreed(t *testing.T) {
 		}
 		return nil
 	})
+	const unserved = `hap_network_unserved_clusters{rule="late"}`
+	c.shows(c.workers[0], unserved, "1")
 	c.left(goes(with[0], "ga-1"))
 	delete(c.asked, with[0])
 	c.gains(without[0], "/late")
+	c.shows(c.workers[0], unserved, "")
 	c.disjoint()
 	c.goAll()
 }

@@ -31,6 +31,9 @@ type Counters interface {
 	// reports whether it did (rule 16).
 	MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error)
 
+	// RuntimeIn returns the record of a runtime in a pool, or the zero Runtime if there is none.
+	RuntimeIn(ctx context.Context, pool, runtime string) (account.Runtime, error)
+
 	// Which binding a runtime gets.
 
 	// Assign decides which binding the runtime gets (rule 3 of docs/protocol.md). It returns

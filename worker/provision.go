@@ -52,7 +52,9 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 		return events.Reply{}, err
 	}
 	if reply.held.Full != nil {
-		reply.decision.Outcome = account.Waiting
+		if reply.decision.Outcome, err = h.outcomeWithoutRoom(ctx, place, claim); err != nil {
+			return events.Reply{}, err
+		}
 		return h.withoutBlocks(ctx, a, reply)
 	}
 	reply.decision, err = h.assign(ctx, claim)
@@ -68,6 +70,16 @@ func (h *Handler) provision(ctx context.Context, a *attempt) (events.Reply, erro
 		return h.withoutBlocks(ctx, a, reply)
 	}
 	return h.replyTo(ctx, a, reply)
+}
+
+// outcomeWithoutRoom returns the outcome for a request that finds no blocks: Waiting, or Foreign for another tenant's
+// runtime (rule 3), which assign would have found.
+func (h *Handler) outcomeWithoutRoom(ctx context.Context, place account.Place, claim *claimAttempt) (account.Outcome, error) {
+	rt, err := h.counters.RuntimeIn(ctx, place.Pool, claim.runtime)
+	if err == nil && rt.Foreign(claim.tenant) {
+		return account.Foreign, nil
+	}
+	return account.Waiting, h.notBuilt(err, place.Pool)
 }
 
 // withoutBlocks calls giveBack, and returns the reply to an event that is assigned no account now.

@@ -22,7 +22,7 @@ func (p *Pool) Assign(r Request) (Decision, error) {
 		return p.decided(Superseded, rt), nil
 	case rt.State == RuntimeRefused && rt.Request == r.Request:
 		return p.decided(Refused, rt), nil
-	case rt.foreign(r.Tenant):
+	case rt.Foreign(r.Tenant):
 		return p.decided(Foreign, Runtime{}), nil
 	case rt.State == RuntimeAssigned && p.stands(rt, r.Tenant):
 		return p.repeat(r, rt), nil
@@ -44,9 +44,9 @@ func (p *Pool) Assign(r Request) (Decision, error) {
 	return Decision{Outcome: Short, Epoch: p.epoch, Considered: c.considered}, nil
 }
 
-// foreign reports whether the runtime is another tenant's (rule 3). A record of an older version may name no
+// Foreign reports whether the runtime is another tenant's (rule 3). A record of an older version may name no
 // tenant; such a runtime is not foreign.
-func (rt Runtime) foreign(tenant string) bool {
+func (rt Runtime) Foreign(tenant string) bool {
 	return (rt.State == RuntimeAssigned || rt.State == RuntimeWaiting) && rt.Tenant != "" && rt.Tenant != tenant
 }
 
@@ -169,7 +169,7 @@ func (p *Pool) Refuse(runtime, request, tenant string, after int64) (Decision, e
 		return p.decided(Moved, rt), nil
 	case rt.State == RuntimeGone:
 		return p.decided(Superseded, rt), nil
-	case rt.foreign(tenant):
+	case rt.Foreign(tenant):
 		return p.decided(Foreign, Runtime{}), nil
 	case rt.State == RuntimeAssigned:
 		d := p.decided(Assigned, rt)

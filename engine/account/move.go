@@ -30,7 +30,7 @@ func (p *Pool) Leave(runtime, request, tenant string, after int64) (sequence int
 	case left:
 		return rt.Sequence, true, nil
 	case rt.State == RuntimeAssigned, rt.State == RuntimeGone,
-		rt.State == RuntimeWaiting && (rt.Request != request || rt.foreign(tenant)),
+		rt.State == RuntimeWaiting && (rt.Request != request || rt.Foreign(tenant)),
 		rt.State == RuntimeRefused && rt.Request == request:
 		return 0, false, nil
 	}

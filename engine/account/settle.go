@@ -74,7 +74,7 @@ func (p *Pool) TakeBack(runtime, request, tenant string) error {
 	rt := p.runtimes[runtime]
 	rest, relied := withoutRequest(rt.Request, request)
 	switch {
-	case !relied || rt.foreign(tenant):
+	case !relied || rt.Foreign(tenant):
 	case rt.State == RuntimeAssigned && (rest != "" || rt.Origin == Adopted):
 		rt.Request = rest // other requests may have been answered with it, or its cluster was there before them
 		p.remember(runtime, rt)

@@ -22,6 +22,7 @@ type Observer struct {
 	OnExtended  func(context.Context, Extended)
 	OnNoted     func(context.Context, Noted)
 	OnRefresh   func(context.Context, Refresh)
+	OnUnserved  func(context.Context, Unserved)
 	OnRetention func(context.Context, Retention)
 	OnFence     func(context.Context, Fence)
 	OnCircuit   func(context.Context, Circuit)
@@ -81,6 +82,9 @@ func (o *Observer) Noted(ctx context.Context, n Noted) { tell(ctx, o.OnNoted, n)
 // Refresh reports a comparison of network blocks.
 func (o *Observer) Refresh(ctx context.Context, r Refresh) { tell(ctx, o.OnRefresh, r) }
 
+// Unserved reports the end of a pass over all clusters.
+func (o *Observer) Unserved(ctx context.Context, u Unserved) { tell(ctx, o.OnUnserved, u) }
+
 // Retention reports the end of a retention pass.
 func (o *Observer) Retention(ctx context.Context, r Retention) { tell(ctx, o.OnRetention, r) }
 
@@ -101,7 +105,7 @@ func Join(all ...Observer) Observer {
 		j.OnClaim, j.OnRetry, j.OnAssigned = both(j.OnClaim, o.OnClaim), both(j.OnRetry, o.OnRetry), both(j.OnAssigned, o.OnAssigned)
 		j.OnRebuild, j.OnFollowed, j.OnDrift = both(j.OnRebuild, o.OnRebuild), both(j.OnFollowed, o.OnFollowed), both(j.OnDrift, o.OnDrift)
 		j.OnSkipped, j.OnExtended, j.OnNoted = both(j.OnSkipped, o.OnSkipped), both(j.OnExtended, o.OnExtended), both(j.OnNoted, o.OnNoted)
-		j.OnRefresh, j.OnRetention = both(j.OnRefresh, o.OnRefresh), both(j.OnRetention, o.OnRetention)
+		j.OnRefresh, j.OnUnserved, j.OnRetention = both(j.OnRefresh, o.OnRefresh), both(j.OnUnserved, o.OnUnserved), both(j.OnRetention, o.OnRetention)
 		j.OnFence, j.OnCircuit, j.OnClock = both(j.OnFence, o.OnFence), both(j.OnCircuit, o.OnCircuit), both(j.OnClock, o.OnClock)
 		j.OnWaiting = bothOfAll(j.OnWaiting, o.OnWaiting)
 	}

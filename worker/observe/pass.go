@@ -127,6 +127,12 @@ func (i Refresh) LogValue() slog.Value {
 		slog.Int("unblocked", i.Unblocked), slog.Int("conflicts", len(i.Conflicts)))
 }
 
+// Unserved are the clusters that a network rule has come to match and that have no block of it, as a pass over all
+// clusters found them.
+type Unserved struct {
+	Clusters map[string]int // by the rule's id; rules without such clusters are left out
+}
+
 // Noted is the result of writing or removing a runtime's ClusterConfigs and the annotation of its Cluster.
 type Noted struct {
 	Runtime string

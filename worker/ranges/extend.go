@@ -45,6 +45,7 @@ type Reconciler struct {
 	once      sync.Once
 	signal    chan struct{}
 	exhausted atomic.Bool // in the last pass a rule found no room
+	unserved  unserved    // in the pass that runs
 }
 
 // extend takes blocks for the matching rules that no answer of a runtime has, and publishes an extra reply
@@ -72,9 +73,13 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 			answers = append(slices.Clip(answers), *place.taken)
 			continue
 		}
-		held, err := x.acquire(ctx, runtime, place.request, rules)
-		if err != nil || answered(held, answers) {
-			return err // without an error: no missing rule has found room
+		held, full, err := x.acquire(ctx, runtime, place.request, rules)
+		if err != nil {
+			return err
+		}
+		if answered(held, answers) { // no missing rule has found room
+			x.unserved.add(full)
+			return nil
 		}
 		_, rt, err := x.runtime(ctx, runtime)
 		if err != nil {
@@ -87,6 +92,7 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 		switch {
 		case err == nil:
 			x.served(ctx, runtime, place.request, held, answers)
+			x.unserved.add(full)
 			if x.Configs != nil {
 				x.Configs.Changed(runtime)
 			}
@@ -148,25 +154,26 @@ func (x *Reconciler) begin(ctx context.Context, runtime string, answers []events
 }
 
 // acquire takes the blocks of each rule separately, so that a rule without room does not prevent the others.
-// It returns all rules that the cluster has after that, or nil if none of these rules found room.
-func (x *Reconciler) acquire(ctx context.Context, runtime, request string, rules []network.Rule) ([]network.Applied, error) {
-	var held []network.Applied
+// It returns all rules that the cluster has after that, or nil if none of these rules found room; and the ids of
+// those that found none.
+func (x *Reconciler) acquire(ctx context.Context, runtime, request string, rules []network.Rule) (held []network.Applied, full []string, err error) {
 	for _, rule := range rules {
 		got, err := x.Ranges.Acquire(ctx, runtime, request, []network.Rule{rule})
 		if engine.CodeOf(err) == engine.CodeNetworkExhausted {
 			x.exhausted.Store(true)
+			full = append(full, rule.ID)
 			x.Observer.Extended(ctx, observe.Extended{Runtime: runtime, Request: request, Rule: rule.ID, Err: err})
 			continue
 		}
 		if err != nil {
-			return nil, x.notBuilt(err)
+			return nil, nil, x.notBuilt(err)
 		}
 		for _, s := range got.Skipped {
 			x.Observer.Skipped(ctx, observe.Skipped{Runtime: runtime, Skipped: s})
 		}
 		held = got.Applied
 	}
-	return held, nil
+	return held, full, nil
 }
 
 // withdraw returns the blocks of an extra reply that is not to be stored. If the runtime is gone, its deprovision

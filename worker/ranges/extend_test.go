@@ -124,6 +124,7 @@ type extending struct {
 	gone     lodgingsFake
 	subjects events.Subjects
 	told     []observe.Extended
+	unserved map[string]int // by the last pass
 }
 
 func newExtending(t *testing.T, runtimes ...string) *extending {
@@ -169,7 +170,7 @@ func (x *extending) worker(rules ...string) *Reconciler {
 			x.space.mu.Lock()
 			defer x.space.mu.Unlock()
 			x.told = append(x.told, i)
-		}},
+		}, OnUnserved: func(_ context.Context, u observe.Unserved) { x.unserved = u.Clusters }},
 	}
 }
 
@@ -277,20 +278,29 @@ func TestExtendOfSeveralWorkers(t *testing.T) {
 	}
 }
 
-// A rule without room is reported, and does not prevent the other rules.
+// A rule without room is reported, with its clusters at the end of the pass, and does not prevent the other rules.
 func TestExtendWithoutRoom(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t, "rt")
 	w := x.worker("a", "large", "b")
-	w.Networks().Rules[1].Injections[0].Size = 24
-	x.pass(w)
+	large := &w.Networks().Rules[1].Injections[0]
+	large.Size = 24
+	for range 2 {
+		if x.pass(w); !maps.Equal(x.unserved, map[string]int{"large": 1}) {
+			t.Errorf("without room are %v", x.unserved)
+		}
+	}
 	x.want("rt", map[string]string{"req-rt-net1": "a b"})
 	var told []string
 	for _, i := range x.told {
 		told = append(told, fmt.Sprint(i.Rule, " ", engine.CodeOf(i.Err) == engine.CodeNetworkExhausted))
 	}
-	if !slices.Equal(told, []string{"large true", "a false", "b false"}) {
+	if !slices.Equal(told, []string{"large true", "a false", "b false", "large true"}) {
 		t.Errorf("told %v", told)
+	}
+	large.Size = 28
+	if x.pass(w); len(x.unserved) > 0 {
+		t.Errorf("with room for all, without room are %v", x.unserved)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestExtendOfOneThatGoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if held, err := one.acquire(t.Context(), "rt", b.request, one.Networks().Rules); len(held) != 1 || err != nil {
+	if held, _, err := one.acquire(t.Context(), "rt", b.request, one.Networks().Rules); len(held) != 1 || err != nil {
 		t.Fatal(held, err)
 	}
 	if _, err := x.archive.Publish(t.Context(), x.subjects.Reply("rt", "bye"), ended, 0); err != nil {

@@ -2,6 +2,7 @@ package ranges
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,30 @@ const (
 	// room again.
 	extendFreed = 2 * time.Second
 )
+
+// unserved counts the clusters for which a rule found no room, by the rule's id. It is safe for concurrent use.
+type unserved struct {
+	mu       sync.Mutex
+	clusters map[string]int
+}
+
+// add counts one cluster for each of the rules.
+func (u *unserved) add(rules []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, rule := range rules {
+		u.clusters[rule]++
+	}
+}
+
+// take returns the counts, and begins new ones.
+func (u *unserved) take() map[string]int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	taken := u.clusters
+	u.clusters = map[string]int{}
+	return taken
+}
 
 func (x *Reconciler) init() {
 	x.once.Do(func() { x.signal = make(chan struct{}, 1) })
@@ -76,6 +101,7 @@ func (x *Reconciler) Run(ctx context.Context) {
 func (x *Reconciler) Pass(ctx context.Context) error {
 	config := x.Networks()
 	if config == nil {
+		x.Observer.Unserved(ctx, observe.Unserved{})
 		return nil
 	}
 	if err := x.setParents(ctx, config); err != nil {
@@ -92,7 +118,12 @@ func (x *Reconciler) Pass(ctx context.Context) error {
 		x.Configs.compare(*g.notes, g.live, g.gone)
 	}
 	x.exhausted.Store(false)
-	return x.extendAll(ctx, config, g)
+	x.unserved.take()
+	if err := x.extendAll(ctx, config, g); err != nil {
+		return err
+	}
+	x.Observer.Unserved(ctx, observe.Unserved{Clusters: x.unserved.take()})
+	return nil
 }
 
 // setParents writes the parents of the configuration. Each pass does, although Redis has them usually: a rebuild by

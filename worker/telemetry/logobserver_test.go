@@ -137,7 +137,7 @@ func TestLogObserver(t *testing.T) {
 // TestLogObserverHasEachFact lists the facts that are not logged.
 func TestLogObserverHasEachFact(t *testing.T) {
 	t.Parallel()
-	silent := map[string]bool{"OnStep": true, "OnAssigned": true, "OnWaiting": true, "OnRanges": true, "OnFence": true}
+	silent := map[string]bool{"OnStep": true, "OnAssigned": true, "OnWaiting": true, "OnFence": true, "OnUnserved": true}
 	observer := reflect.ValueOf(LogObserver(slog.New(slog.DiscardHandler)))
 	for i := range observer.NumField() {
 		name := observer.Type().Field(i).Name

@@ -112,6 +112,7 @@ func record(m *Metrics) {
 	o.Drift(ctx, observe.Drift{Found: []account.Drift{{Kind: account.CountWrong, Binding: "a"}, {Kind: account.CountWrong, Binding: "b"}}})
 	m.Look(m.now(), pools().Bindings)
 	o.Extended(ctx, observe.Extended{Rule: "mcp-clusters"})
+	o.Unserved(ctx, observe.Unserved{Clusters: map[string]int{"mcp-clusters": 3}})
 }
 
 // decision is an assignment as Redis decided it.

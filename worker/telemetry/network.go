@@ -2,6 +2,8 @@ package telemetry
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -30,6 +32,7 @@ type InjectionRoom struct {
 type networkMetrics struct {
 	room      atomic.Pointer[NetworkRoom]
 	conflicts atomic.Pointer[int]
+	unserved  atomic.Pointer[map[string]int]
 	configs   *counter[string]
 }
 
@@ -46,9 +49,15 @@ func (m *Metrics) observeNetwork(b *builder) {
 	addresses := b.gauge("hap_network_addresses", "Addresses of a parent of network ranges, by state.")
 	blocks := b.gauge("hap_network_free_blocks", "Blocks that an injection of a network rule could still give.")
 	conflicts := b.gauge("hap_network_conflicts", "Network blocks that are held twice, as the last comparison found.")
+	unserved := b.gauge("hap_network_unserved_clusters", "Clusters that a network rule matches and has no room for, as the last pass over all clusters found them.")
 	_, err := b.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		if n := m.network.conflicts.Load(); n != nil {
 			o.ObserveInt64(conflicts, int64(*n))
+		}
+		if clusters := m.network.unserved.Load(); clusters != nil {
+			for _, rule := range slices.Sorted(maps.Keys(*clusters))[:min(len(*clusters), maxSeries)] {
+				o.ObserveInt64(unserved, int64((*clusters)[rule]), with("rule", rule))
+			}
 		}
 		room := m.network.room.Load()
 		if room == nil {
@@ -62,6 +71,6 @@ func (m *Metrics) observeNetwork(b *builder) {
 			o.ObserveInt64(blocks, i.Blocks, with("rule", i.Rule, "injection", i.Injection))
 		}
 		return nil
-	}, addresses, blocks, conflicts)
+	}, addresses, blocks, conflicts, unserved)
 	b.errs = append(b.errs, err)
 }

@@ -56,6 +56,7 @@ func (m *Metrics) Observer() observe.Observer {
 			conflicts := len(r.Conflicts)
 			m.network.conflicts.Store(&conflicts)
 		},
+		OnUnserved:  func(_ context.Context, u observe.Unserved) { m.network.unserved.Store(&u.Clusters) },
 		OnFence:     m.fence.looked,
 		OnClock:     m.clocks.measured,
 		OnRetention: func(ctx context.Context, r observe.Retention) { m.purged.Add(ctx, int64(r.Purged)) },
