@@ -23,7 +23,7 @@ type NoteReason string
 const (
 	NoteClaimed        NoteReason = "Claimed"
 	NoteClaimRefused   NoteReason = "ClaimRefused" // Gardener refused the change
-	NoteClaimRevoked   NoteReason = "ClaimRevoked" // the binding was another tenant's, dirty or being deleted by then
+	NoteClaimRevoked   NoteReason = "ClaimRevoked" // the binding was another tenant's, dirty, internal, held back or in another pool by then
 	NoteDirty          NoteReason = "Dirty"
 	NoteReleased       NoteReason = "Released"
 	NoteReleaseRefused NoteReason = "ReleaseRefused"
