@@ -23,7 +23,7 @@ const (
 	ResultSame       ComparisonResult = "same"       // the same account
 	ResultEquivalent ComparisonResult = "equivalent" // another account, equally good: both new, or shared with as few clusters
 	ResultFollowed   ComparisonResult = "followed"   // the same account, which the tenant had without a cluster: KEB may have labelled it for this runtime
-	ResultNeither    ComparisonResult = "neither"    // the shadow refused the request or lets it wait, and there is no Shoot
+	ResultNeither    ComparisonResult = "neither"    // the shadow refused the request, and there is no Shoot
 	ResultLate       ComparisonResult = "late"       // the Shoot was there before the shadow decided: nothing was compared
 )
 

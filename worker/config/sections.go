@@ -149,7 +149,8 @@ type Shoots struct {
 	// kcp.provisioner.kyma-project.io/runtime-id.
 	RuntimeID []string `key:"runtimeID"`
 	// Tenant lists keys of annotations or labels of a Shoot. The global account is the value of the first key
-	// that the Shoot has. Only hapctl migrate plan uses it.
+	// that the Shoot has. hapctl migrate plan uses it, and a rebuild for clusters on shared accounts that no
+	// event told of.
 	// Defaults to account.
 	Tenant []string `key:"tenant"`
 }
