@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -153,8 +154,7 @@ func (n *networked) patch(resource schema.GroupVersionResource, name, patch stri
 func TestClusterConfigs(t *testing.T) {
 	t.Parallel()
 	n := newNoted(t, "internalStateRefreshCycleDuration: 2s"+twoRules)
-	n.work(daemon.Options{})
-	n.work(daemon.Options{})
+	workers := []*inProcess{n.work(daemon.Options{}), n.work(daemon.Options{})}
 	owner := n.makeCluster("rt-test")
 	test := cluster("rt-test", "ga-1", nil, testCluster)
 	n.provision(test)
@@ -195,6 +195,21 @@ func TestClusterConfigs(t *testing.T) {
 	n.annotated("rt-test", annotation)
 	n.patch(clustersResource, "rt-test", `{"metadata":{"annotations":{"`+appliedAnnotation+`":null}}}`)
 	n.annotated("rt-test", annotation)
+
+	const others = `{"test":{"/spec/network/subnetA":"10.27.9.0/24"}}`
+	n.makeCluster("rt-others")
+	n.patch(clustersResource, "rt-others", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, appliedAnnotation, others))
+	n.provision(cluster("rt-others", "ga-1", nil, testCluster))
+	eventually(n.ctx, t, func() error {
+		for _, w := range workers {
+			if count, _ := strconv.Atoi(w.metric(`hap_cluster_configs_total{result="taken"}`)); count > 0 {
+				return nil
+			}
+		}
+		return errors.New("no worker has left another allocator's annotation as it is")
+	})
+	n.annotated("rt-others", others)
+	n.left(goes("rt-others", "ga-1"))
 
 	n.another()
 	n.left(goes("rt-test", "ga-1"))

@@ -172,6 +172,7 @@ func TestBlocksOutlastTheReplyToADeparture(t *testing.T) {
 type passes int
 
 func (p *passes) Wanted() { *p++ }
+func (p *passes) Soon()   { *p++ }
 func (p *passes) Freed()  { *p++ }
 
 // fixed is a configuration that does not change.

@@ -44,7 +44,7 @@ func (d *daemon) followClusters(background context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.Now, d.parts.extend.Follower = watch.Now, f
+	f.Now, f.Synced, d.parts.extend.Follower = watch.Now, watch.Synced, f
 	d.running.Go(func() {
 		<-background.Done()
 		watch.Stop()

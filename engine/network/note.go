@@ -2,6 +2,7 @@ package network
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 )
@@ -41,6 +42,13 @@ type Taken struct {
 func (a Applied) Equal(b Applied) bool {
 	return a.Rule == b.Rule && slices.EqualFunc(a.Blocks, b.Blocks, func(x, y Block) bool {
 		return x.ID == y.ID && x.CIDR == y.CIDR && slices.Equal(x.Paths, y.Paths)
+	})
+}
+
+// Contradict reports whether a rule that is in both has different blocks.
+func Contradict(a, b []Applied) bool {
+	return slices.ContainsFunc(a, func(a Applied) bool {
+		return slices.ContainsFunc(b, func(b Applied) bool { return a.Rule == b.Rule && !maps.Equal(a.ByPath(), b.ByPath()) })
 	})
 }
 

@@ -144,16 +144,21 @@ func (c *Configs) cluster(ctx context.Context, id network.Identity) (*metav1.Par
 }
 
 func (c *Configs) annotate(ctx context.Context, n network.Note, cluster *metav1.PartialObjectMetadata, noted *network.Noted) error {
-	if by, taken := takenBy("", cluster.Annotations[labelRuntime], n); taken {
+	rules := rulesOnCluster(cluster.Annotations)
+	by, taken := takenBy("", cluster.Annotations[labelRuntime], n)
+	for _, applied := range n.Applied {
+		should := map[string]string{}
+		for path, cidr := range applied.ByPath() {
+			should[path] = cidr.String()
+		}
+		is, there := rules[applied.Rule]
+		// Without a runtime it is another allocator's, and may be the only trace of the block.
+		taken = taken || there && cluster.Annotations[labelRuntime] == "" && !maps.Equal(is, should)
+		rules[applied.Rule] = should
+	}
+	if taken {
 		noted.Taken = append(noted.Taken, network.Taken{Object: "Cluster " + cluster.Namespace + "/" + cluster.Name, By: by})
 		return nil
-	}
-	rules := rulesOnCluster(cluster.Annotations)
-	for _, applied := range n.Applied {
-		rules[applied.Rule] = map[string]string{}
-		for path, cidr := range applied.ByPath() {
-			rules[applied.Rule][path] = cidr.String()
-		}
 	}
 	changed, err := c.patchCluster(ctx, cluster, rules, n.Runtime)
 	if changed {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -102,6 +103,13 @@ func (w *ObjectWatch) Stop() {
 	w.mu.Unlock()
 	w.running.Wait()
 	w.close()
+}
+
+// Synced reports whether the first list is read and the handlers were called with its objects. It is also true if the
+// API refuses the list or does not know such objects: nothing is to be waited for then.
+func (w *ObjectWatch) Synced() bool {
+	last := w.failures.Last()
+	return apierrors.IsForbidden(last) || apierrors.IsNotFound(last) || w.events.HasSynced()
 }
 
 // WaitSynced waits until the first list is read and the handlers were called with its objects. If ctx

@@ -79,7 +79,7 @@ func (n *Notes) annotate(note network.Note, noted *network.Noted) {
 	switch {
 	case !there:
 		return
-	case was.Runtime != "" && was.Runtime != note.Runtime:
+	case was.Runtime != "" && was.Runtime != note.Runtime, was.Runtime == "" && network.Contradict(was.Applied, note.Applied):
 		noted.Taken = append(noted.Taken, network.Taken{Object: "Cluster " + note.Cluster.Name, By: was.Runtime})
 		return
 	}

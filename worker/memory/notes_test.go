@@ -19,10 +19,14 @@ func TestNotes(t *testing.T) {
 	}
 	n := memory.NewNotes()
 	n.Put(network.Note{Cluster: network.Identity{Name: "c", Namespace: "n"}})
+	if _, err := n.Write(t.Context(), of("", "z", "10.0.0.48/28")); err != nil { // another allocator's
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		note           network.Note
 		changed, taken int
 	}{
+		{of("rt-1", "z", "10.0.0.64/28"), 0, 2},
 		{of("rt-1", "a", "10.0.0.0/28"), 2, 0}, // the ClusterConfig and the Cluster
 		{of("rt-1", "a", "10.0.0.0/28"), 0, 0},
 		{of("rt-1", "b", "10.0.0.16/28"), 2, 0},
@@ -39,7 +43,7 @@ func TestNotes(t *testing.T) {
 		}
 	}
 	all, err := n.All(t.Context())
-	if err != nil || len(all.Configs) != 0 || len(all.Clusters) != 1 || len(all.Clusters[0].Applied) != 0 {
+	if err != nil || len(all.Configs) != 1 || len(all.Clusters) != 1 || len(all.Clusters[0].Applied) != 1 {
 		t.Errorf("left is %+v, %v", all, err)
 	}
 }

@@ -35,6 +35,8 @@ type Allotter struct {
 type Passes interface {
 	// Wanted requests a pass over all clusters.
 	Wanted()
+	// Soon requests such a pass for what may happen often.
+	Soon()
 	// Freed reports that blocks became free.
 	Freed()
 }
@@ -151,9 +153,9 @@ func (a *Allotter) Stored(r events.Reply, held Held) {
 func (a *Allotter) Stands(r events.Reply) {
 	if a != nil && r.Status == events.StatusAssigned {
 		if config := a.Networks(); config != nil {
-			lacks, _ := lacking(config.Match(a.Follower.standing(r.Cluster, r.ShootName)), []events.Reply{r})
+			lacks, _ := lacking(config.Match(a.Follower.standing(r.Cluster, r.ShootName)), []answer{newAnswers().keep(r)})
 			if len(lacks) > 0 {
-				a.Late.Wanted()
+				a.Late.Soon()
 			}
 		}
 	}

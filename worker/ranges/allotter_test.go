@@ -13,6 +13,7 @@ import (
 type wanted int
 
 func (w *wanted) Wanted() { *w++ }
+func (w *wanted) Soon()   { *w++ }
 func (w *wanted) Freed()  {}
 
 // An answer by an older configuration may be stored after the pass for the new one has read the ledger. So
@@ -51,9 +52,9 @@ func TestStoredAnswerWithoutARule(t *testing.T) {
 		reply  events.Reply
 		want   wanted
 	}{
-		{"has all", config, events.Reply{Status: events.StatusAssigned, Network: []events.Network{{Rule: "a"}}}, 0},
+		{"has all", config, events.Reply{Status: events.StatusAssigned, Network: []events.Network{{Rule: "a", CIDR: "10.0.0.0/28"}}}, 0},
 		{"lacks one", config, events.Reply{Status: events.StatusAssigned}, 1},
-		{"has its path by another rule", config, events.Reply{Status: events.StatusAssigned, Network: []events.Network{{Rule: "b", Paths: []string{"/a"}}}}, 0},
+		{"has its path by another rule", config, events.Reply{Status: events.StatusAssigned, Network: []events.Network{{Rule: "b", CIDR: "10.0.0.0/28", Paths: []string{"/a"}}}}, 0},
 		{"there are no rules", nil, events.Reply{Status: events.StatusAssigned}, 0},
 		{"is refused", config, events.Reply{Status: events.StatusRejected}, 0},
 	} {

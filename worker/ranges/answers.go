@@ -1,13 +1,18 @@
 package ranges
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/storage"
 )
@@ -15,12 +20,31 @@ import (
 // Answers collects from the ledger which runtimes have which blocks.
 type Answers struct {
 	known *account.Gathering
-	all   map[string][]events.Reply // assignments by runtime, in the order of the ledger
-	Begun []events.Stored           // sealed extra replies: announced, and not stored
+	all   map[string][]answer // assignments by runtime, in the order of the ledger
+	Begun []events.Stored     // sealed extra replies: announced, and not stored
+
+	// What many answers have in common is kept once.
+	names  map[string]string
+	lists  map[string][]string
+	labels map[string]map[string]string
+}
+
+// answer is the part of a stored assignment that network blocks need. There are as many as clusters, so the rest of
+// the reply is not kept.
+type answer struct {
+	request  string
+	sequence int64 // of the decision
+	shoot    string
+	cluster  *events.Cluster // nil if the event described none
+	applied  []network.Applied
+	fault    error // why the blocks cannot be parsed; then applied is nil
 }
 
 func newAnswers() *Answers {
-	return &Answers{known: account.NewGathering(), all: map[string][]events.Reply{}}
+	return &Answers{
+		known: account.NewGathering(), all: map[string][]answer{},
+		names: map[string]string{}, lists: map[string][]string{}, labels: map[string]map[string]string{},
+	}
 }
 
 // ReadAnswers reads the ledger to its end.
@@ -48,15 +72,58 @@ func (a *Answers) Take(stored events.Stored) {
 		}
 		return
 	case r.Status == events.StatusAssigned:
-		a.all[r.RuntimeID] = append(a.all[r.RuntimeID], r)
+		a.all[r.RuntimeID] = append(a.all[r.RuntimeID], a.keep(r))
 	}
-	a.known.Answer(storage.FactOf(r).Answer())
+	fact := storage.FactOf(r).Answer()
+	fact.Pool, fact.Tenant, fact.Binding = a.once(fact.Pool), a.once(fact.Tenant), a.once(fact.Binding)
+	a.known.Answer(fact)
+}
+
+// keep returns the part of an assignment that is kept.
+func (a *Answers) keep(r events.Reply) answer {
+	kept := answer{request: r.RequestID, sequence: cmp.Or(r.Decision, &events.Decision{}).Sequence, shoot: r.ShootName}
+	if c := r.Cluster; c != nil {
+		kept.cluster = &events.Cluster{Name: c.Name, Namespace: a.once(c.Namespace), Purposes: a.list(c.Purposes), Labels: a.label(c.Labels)}
+		if c.Name == r.ShootName {
+			kept.shoot = c.Name
+		}
+	}
+	kept.applied, kept.fault = appliedOf(r.Network)
+	for i := range kept.applied {
+		rule := &kept.applied[i]
+		rule.Rule = a.once(rule.Rule)
+		for j := range rule.Blocks {
+			rule.Blocks[j].ID, rule.Blocks[j].Paths = a.once(rule.Blocks[j].ID), a.list(rule.Blocks[j].Paths)
+		}
+	}
+	return kept
+}
+
+func (a *Answers) once(name string) string { return once(a.names, name, name) }
+
+func (a *Answers) list(l []string) []string { return once(a.lists, strings.Join(l, "\x00"), l) }
+
+func (a *Answers) label(set map[string]string) map[string]string {
+	key := make([]string, 0, 2*len(set))
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		key = append(key, name, set[name])
+	}
+	return once(a.labels, strings.Join(key, "\x00"), set)
+}
+
+// once returns the value that is kept under a key, which is value if there is none yet.
+func once[V any](kept map[string]V, key string, value V) V {
+	if known, there := kept[key]; there {
+		return known
+	}
+	kept[key] = value
+	return value
 }
 
 // live returns the answers of the runtimes that are still assigned, and the set of runtimes that are gone. A
 // runtime in neither waits, was refused, or is not in the ledger.
-func (a *Answers) live() (live map[string][]events.Reply, gone map[string]bool) {
-	live, gone = map[string][]events.Reply{}, map[string]bool{}
+func (a *Answers) live() (live map[string][]answer, gone map[string]bool) {
+	live, gone = map[string][]answer{}, map[string]bool{}
 	for _, pool := range a.known.Snapshots() {
 		for runtime, rt := range pool.Runtimes {
 			switch rt.State {

@@ -42,20 +42,19 @@ func patch(given []events.Network) []events.PatchOperation {
 
 // recordsOf returns the rules that a runtime's answers applied, with the ids of their requests. A rule is
 // applied to a cluster once, so all answers with this rule have the same blocks.
-func recordsOf(runtime string, answers []events.Reply) ([]network.Record, error) {
+func recordsOf(runtime string, answers []answer) ([]network.Record, error) {
 	var records []network.Record
 	for _, answer := range answers {
-		applied, err := appliedOf(answer.Network)
-		if err != nil {
-			return nil, fmt.Errorf("reading the network ranges in the answer to request %s of runtime %s: %w", answer.RequestID, runtime, err)
+		if answer.fault != nil {
+			return nil, fmt.Errorf("reading the network ranges in the answer to request %s of runtime %s: %w", answer.request, runtime, answer.fault)
 		}
-		for _, rule := range applied {
+		for _, rule := range answer.applied {
 			at := slices.IndexFunc(records, func(r network.Record) bool { return r.Rule == rule.Rule })
 			if at < 0 {
 				at = len(records)
 				records = append(records, network.Record{Cluster: runtime, Applied: rule})
 			}
-			records[at].Requests = append(records[at].Requests, answer.RequestID)
+			records[at].Requests = append(records[at].Requests, answer.request)
 		}
 	}
 	return records, nil

@@ -93,6 +93,9 @@ func (c *ClusterConfigs) next(ctx context.Context) bool {
 	switch {
 	case err == nil:
 		c.queue.Forget(runtime)
+		if slices.ContainsFunc(info.Taken, func(t network.Taken) bool { return t.By != "" }) {
+			c.queue.AddAfter(runtime, noteLook) // when the runtime that has it goes, nothing asks for this one
+		}
 	case ctx.Err() != nil:
 		return false
 	case errors.Is(err, engine.ErrConflict):
@@ -128,7 +131,7 @@ func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Not
 	case len(answers) > 0:
 		n, noted := noteOf(runtime, answers)
 		config := c.Networks()
-		if !noted || config == nil || len(config.Match(c.Follower.standing(inForce(answers).Cluster, ""))) == 0 {
+		if !noted || config == nil || len(config.Match(c.Follower.standing(inForce(answers).cluster, ""))) == 0 {
 			return observe.Noted{}, nil // leave the ClusterConfigs of a cluster that no rule matches unchanged
 		}
 		return c.write(ctx, n)
@@ -202,15 +205,16 @@ func (c *ClusterConfigs) look(ctx context.Context) error {
 	if c.missed.Swap(false) {
 		c.Missed()
 	}
-	said := map[network.Identity]map[string]network.Applied{}
+	said := map[network.Identity]network.Note{}
 	for _, n := range notes.Clusters {
-		said[n.Cluster] = byRule(n.Applied)
+		said[n.Cluster] = n
 	}
 	known := map[string]bool{}
 	for _, n := range notes.Configs {
 		known[n.Runtime] = true
-		rules, there := said[n.Cluster]
-		if n.Runtime != "" && (n.Edited || there && !sameBlocks(rules, n.Applied)) {
+		cluster, there := said[n.Cluster]
+		theirs := cluster.Runtime == "" && network.Contradict(cluster.Applied, n.Applied) // Write leaves it as it is
+		if n.Runtime != "" && (n.Edited || there && !theirs && !sameBlocks(byRule(cluster.Applied), n.Applied)) {
 			c.Changed(n.Runtime)
 		}
 	}
@@ -224,7 +228,7 @@ func (c *ClusterConfigs) look(ctx context.Context) error {
 
 // compare requests an update of each runtime whose notes differ from the ledger. The caller has read the notes
 // before the ledger.
-func (c *ClusterConfigs) compare(notes network.Notes, live map[string][]events.Reply, gone map[string]bool) {
+func (c *ClusterConfigs) compare(notes network.Notes, live map[string][]answer, gone map[string]bool) {
 	configs := map[string][]network.Applied{} // by runtime
 	said, of := map[network.Identity]map[string]network.Applied{}, map[network.Identity]string{}
 	for _, n := range notes.Configs {
@@ -282,7 +286,7 @@ func sameBlocks(rules map[string]network.Applied, applied []network.Applied) boo
 
 // noteOf returns the note of a runtime with these answers. It returns false for a runtime without blocks or
 // with an answer whose blocks cannot be parsed, and for a cluster without name or namespace.
-func noteOf(runtime string, answers []events.Reply) (network.Note, bool) {
+func noteOf(runtime string, answers []answer) (network.Note, bool) {
 	n := network.Note{Runtime: runtime}
 	if len(answers) == 0 {
 		return n, false
@@ -294,7 +298,7 @@ func noteOf(runtime string, answers []events.Reply) (network.Note, bool) {
 	for _, r := range records {
 		n.Applied = append(n.Applied, r.Applied)
 	}
-	if c := inForce(answers).Cluster; c != nil {
+	if c := inForce(answers).cluster; c != nil {
 		n.Cluster = network.Identity{Name: c.Name, Namespace: c.Namespace}
 	}
 	return n, n.Cluster.Name != "" && n.Cluster.Namespace != "" && len(n.Applied) > 0

@@ -1,7 +1,6 @@
 package ranges
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -44,8 +43,10 @@ type Reconciler struct {
 	parents   *network.Config // whose parents the last pass wrote
 	once      sync.Once
 	signal    chan struct{}
-	exhausted atomic.Bool // in the last pass a rule found no room
-	unserved  unserved    // in the pass that runs
+	soon      atomic.Bool  // a pass will be requested (Soon)
+	took      atomic.Int64 // by the last pass, in ns
+	exhausted atomic.Bool  // in the last pass a rule found no room
+	unserved  unserved     // in the pass that runs
 }
 
 // extend takes blocks for the matching rules that no answer of a runtime has, and publishes an extra reply
@@ -53,9 +54,9 @@ type Reconciler struct {
 // assigned, it returns the blocks (withdraw). Otherwise it keeps them even if this reply is not stored: all
 // workers use the same id, and one of them may be about to publish a reply with these blocks. Blocks that another
 // worker's reply does not name are in the next extra reply.
-func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime string, answers []events.Reply) error {
+func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime string, answers []answer) error {
 	last := inForce(answers)
-	matching := config.Match(x.Follower.standing(last.Cluster, last.ShootName))
+	matching := config.Match(x.Follower.standing(last.cluster, last.shoot))
 	_, skipped := lacking(matching, answers)
 	for _, s := range skipped {
 		x.Observer.Skipped(ctx, observe.Skipped{Runtime: runtime, Skipped: s})
@@ -81,14 +82,14 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 			x.unserved.add(full)
 			return nil
 		}
-		_, rt, err := x.runtime(ctx, runtime)
+		last, stands, err := x.standing(ctx, runtime, inForce(answers).request)
 		if err != nil {
 			return err
 		}
-		if rt.State != account.RuntimeAssigned {
+		if !stands {
 			return x.withdraw(ctx, runtime, place)
 		}
-		_, err = x.Ledger.Publish(ctx, place.subject, extra(place.request, inForce(answers), held), place.sequence)
+		_, err = x.Ledger.Publish(ctx, place.subject, extra(place.request, last, held), place.sequence)
 		switch {
 		case err == nil:
 			x.served(ctx, runtime, place.request, held, answers)
@@ -107,20 +108,30 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 	}
 }
 
+// standing returns the whole answer to a request, and whether its runtime is still assigned.
+func (x *Reconciler) standing(ctx context.Context, runtime, request string) (last events.Reply, stands bool, err error) {
+	_, rt, err := x.runtime(ctx, runtime)
+	if err != nil || rt.State != account.RuntimeAssigned {
+		return last, false, err
+	}
+	stored, found, err := x.Ledger.Last(ctx, x.Subjects.Reply(runtime, request))
+	return stored.Reply, found && stored.Reply.Status == events.StatusAssigned, err
+}
+
 // begun is an extra reply that a sealed reply has announced in the ledger. A rebuild stores one more sealed reply
 // under its id, so that a worker that has read the earlier one can no longer store the extra reply.
 type begun struct {
 	request  string
 	subject  string
-	sequence uint64        // sequence that Publish expects
-	taken    *events.Reply // set if the extra reply is stored already
+	sequence uint64  // sequence that Publish expects
+	taken    *answer // set if the extra reply is stored already
 }
 
 // begin announces the next extra reply of a runtime in the ledger, or finds one that is announced or stored.
-func (x *Reconciler) begin(ctx context.Context, runtime string, answers []events.Reply) (begun, error) {
+func (x *Reconciler) begin(ctx context.Context, runtime string, answers []answer) (begun, error) {
 	for n := 1; ; n++ {
-		b := begun{request: extraRequest(answers[0].RequestID, n)}
-		if slices.ContainsFunc(answers, func(r events.Reply) bool { return r.RequestID == b.request }) {
+		b := begun{request: extraRequest(answers[0].request, n)}
+		if slices.ContainsFunc(answers, func(r answer) bool { return r.request == b.request }) {
 			continue
 		}
 		b.subject = x.Subjects.Reply(runtime, b.request)
@@ -145,7 +156,8 @@ func (x *Reconciler) begin(ctx context.Context, runtime string, answers []events
 			b.sequence = stored.Sequence
 			return b, nil
 		case events.StatusAssigned:
-			b.taken = &stored.Reply
+			taken := newAnswers().keep(stored.Reply)
+			b.taken = &taken
 			return b, nil
 		default:
 			// A publisher has used this id: try the next one.
@@ -210,7 +222,7 @@ func (x *Reconciler) notBuilt(err error) error {
 	return account.AskForRebuild(err, x.Rebuild, "")
 }
 
-func (x *Reconciler) served(ctx context.Context, runtime, request string, held []network.Applied, answers []events.Reply) {
+func (x *Reconciler) served(ctx context.Context, runtime, request string, held []network.Applied, answers []answer) {
 	for _, rule := range held {
 		if !answered([]network.Applied{rule}, answers) {
 			x.Observer.Extended(ctx, observe.Extended{Runtime: runtime, Request: request, Rule: rule.Rule})
@@ -220,13 +232,13 @@ func (x *Reconciler) served(ctx context.Context, runtime, request string, held [
 
 // lacking returns the matching rules that no answer has. It skips rules with a path that another rule has set
 // in an answer.
-func lacking(matching []network.Rule, answers []events.Reply) (rules []network.Rule, skipped []network.Skipped) {
+func lacking(matching []network.Rule, answers []answer) (rules []network.Rule, skipped []network.Skipped) {
 	has, by := map[string]bool{}, map[string]string{}
 	for _, r := range answers {
-		for _, block := range r.Network {
-			has[block.Rule] = true
-			for _, path := range block.Paths {
-				by[path] = block.Rule
+		for _, applied := range r.applied {
+			has[applied.Rule] = true
+			for path := range applied.ByPath() {
+				by[path] = applied.Rule
 			}
 		}
 	}
@@ -256,11 +268,11 @@ func taken(rule network.Rule, by map[string]string) *string {
 }
 
 // answered reports whether the answers have all the rules in held.
-func answered(held []network.Applied, answers []events.Reply) bool {
+func answered(held []network.Applied, answers []answer) bool {
 	has := map[string]bool{}
 	for _, r := range answers {
-		for _, block := range r.Network {
-			has[block.Rule] = true
+		for _, applied := range r.applied {
+			has[applied.Rule] = true
 		}
 	}
 	return !slices.ContainsFunc(held, func(a network.Applied) bool { return !has[a.Rule] })
@@ -268,17 +280,15 @@ func answered(held []network.Applied, answers []events.Reply) bool {
 
 // inForce returns the answer with the highest decision sequence; if several have it, the last stored of
 // these.
-func inForce(answers []events.Reply) events.Reply {
+func inForce(answers []answer) answer {
 	best := answers[0]
 	for _, r := range answers[1:] {
-		if sequenceOf(r) >= sequenceOf(best) {
+		if r.sequence >= best.sequence {
 			best = r
 		}
 	}
 	return best
 }
-
-func sequenceOf(r events.Reply) int64 { return cmp.Or(r.Decision, &events.Decision{}).Sequence }
 
 // extra returns an extra reply: a copy of the answer last with all blocks that the cluster has now, Claimed
 // false, and of its Decision only the sequence, the pool and the rule.

@@ -26,7 +26,7 @@ func TestExtendOfOneThatGoes(t *testing.T) {
 	x = newExtending(t, "rt")
 	ended := events.Reply{RequestID: "bye", RuntimeID: "rt", Status: events.StatusReleased, Decision: &events.Decision{Sequence: 9, Pool: "aws"}}
 	one := x.worker("a")
-	b, err := one.begin(t.Context(), "rt", []events.Reply{{RequestID: "req-rt"}})
+	b, err := one.begin(t.Context(), "rt", []answer{{request: "req-rt"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestExtendOfOneThatGoes(t *testing.T) {
 // serve lets one worker serve one runtime with its stored answers.
 func (x *extending) serve(e *Reconciler, runtime string) {
 	x.t.Helper()
-	answers := []events.Reply{x.archive.stored[x.subjects.Reply(runtime, "req-"+runtime)].Reply}
+	answers := []answer{newAnswers().keep(x.archive.stored[x.subjects.Reply(runtime, "req-"+runtime)].Reply)}
 	if err := e.extend(x.t.Context(), e.Networks(), runtime, answers); err != nil {
 		x.t.Error(err)
 	}

@@ -1,6 +1,7 @@
 package ranges
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -16,13 +17,20 @@ const followAfter = 2 * time.Second
 // Cluster resource, or those of its event if there is none. A nil Follower uses the event's.
 type Follower struct {
 	// Now returns the present Cluster resource, and whether it exists: package gardener.
-	Now      func(id network.Identity) (network.Cluster, bool)
+	Now func(id network.Identity) (network.Cluster, bool)
+	// Synced reports whether Now knows the Clusters yet. Nil means that it does.
+	Synced   func() bool
 	Networks func() *network.Config // the present configuration, nil if there is none
 	// Wanted requests a pass over all clusters.
 	Wanted func()
 
 	soon atomic.Bool // a pass will be requested after followAfter
 }
+
+// errUnsynced means that a pass has to wait: it would allot blocks, which stay, by the data of events.
+var errUnsynced = errors.New("the Clusters are not read yet")
+
+func (f *Follower) synced() bool { return f == nil || f.Synced == nil || f.Synced() }
 
 // standing returns the properties that selectors use for a cluster that was answered.
 func (f *Follower) standing(c *events.Cluster, shoot string) network.Cluster {

@@ -1,6 +1,7 @@
 package ranges
 
 import (
+	"errors"
 	"maps"
 	"sync/atomic"
 	"testing"
@@ -59,7 +60,13 @@ func TestFollowedClusterIsServed(t *testing.T) {
 	there := clustersFake{"one": serving("one", "b"), "three": serving("three", "b")}
 	worker := x.worker()
 	worker.Networks = configFake(purposed("a", "b", "c"))
-	worker.Follower = &Follower{Now: there.Now, Networks: worker.Networks}
+	synced := false
+	worker.Follower = &Follower{Now: there.Now, Synced: func() bool { return synced }, Networks: worker.Networks}
+	if err := worker.Pass(t.Context()); !errors.Is(err, errUnsynced) {
+		t.Fatal(err)
+	}
+	x.want("one", map[string]string{})
+	synced = true
 	x.pass(worker)
 	x.want("one", map[string]string{"req-one-net1": "b"})
 	x.want("two", map[string]string{"req-two-net1": "a"})

@@ -17,9 +17,12 @@ const (
 	extendAtOnce = 16
 	// extendAgain is the longest pause after a failed pass.
 	extendAgain = 10 * time.Second
-	// extendFreed is the delay between the release of blocks and the pass that tries rules without
-	// room again.
-	extendFreed = 2 * time.Second
+	// soonest and latest bound the delay of a pass that is requested by Soon.
+	soonest = 2 * time.Second
+	latest  = time.Minute
+	// onceMore is when a pass follows the first one: at a rolling update, workers without network configuration may
+	// have answered requests and released runtimes meanwhile.
+	onceMore = 5 * time.Minute
 )
 
 // unserved counts the clusters for which a rule found no room, by the rule's id. It is safe for concurrent use.
@@ -54,7 +57,18 @@ func (x *Reconciler) init() {
 // It does not block.
 func (x *Reconciler) Freed() {
 	if x.exhausted.CompareAndSwap(true, false) {
-		time.AfterFunc(extendFreed, x.Wanted)
+		x.Soon()
+	}
+}
+
+// Soon requests a pass for what may happen often: passes then take at most a tenth of the time, or begin a minute
+// after such a request. It does not block.
+func (x *Reconciler) Soon() {
+	if x.soon.CompareAndSwap(false, true) {
+		time.AfterFunc(min(max(soonest, 9*time.Duration(x.took.Load())), latest), func() {
+			x.soon.Store(false)
+			x.Wanted()
+		})
 	}
 }
 
@@ -76,10 +90,12 @@ func (x *Reconciler) Configured(ctx context.Context) {
 	x.Wanted() // in this order: if another worker or call has written older parents meanwhile, a pass corrects them
 }
 
-// Run makes a pass at once, after Wanted was called, and at the interval of the configuration, until ctx
-// ends.
+// Run makes a pass at once, once more after onceMore, after Wanted was called, and at the interval of the
+// configuration, until ctx ends.
 func (x *Reconciler) Run(ctx context.Context) {
 	x.init()
+	again := time.AfterFunc(onceMore, x.Wanted)
+	defer again.Stop()
 	refresh := func() time.Duration {
 		config := x.Networks()
 		if config == nil {
@@ -107,6 +123,11 @@ func (x *Reconciler) Pass(ctx context.Context) error {
 	if err := x.setParents(ctx, config); err != nil {
 		return err
 	}
+	if !x.Follower.synced() {
+		return errUnsynced
+	}
+	begin := time.Now()
+	defer func() { x.took.Store(int64(time.Since(begin))) }()
 	g, err := x.gather(ctx)
 	if err != nil {
 		return err

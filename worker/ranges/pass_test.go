@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -19,7 +21,8 @@ import (
 type keeperFake struct {
 	Keeper
 	*spaceFake
-	lost bool // until they are built again
+	lost bool            // until they are built again
+	torn []network.State // what the next calls of State return
 }
 
 func (k *keeperFake) SetParents(_ context.Context, parents []network.Parent) error {
@@ -35,6 +38,11 @@ func (k *keeperFake) SetParents(_ context.Context, parents []network.Parent) err
 func (k *keeperFake) State(context.Context) (network.State, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if len(k.torn) > 0 {
+		state := k.torn[0]
+		k.torn = k.torn[1:]
+		return state, nil
+	}
 	return k.space.Snapshot(), nil
 }
 
@@ -73,6 +81,93 @@ func TestPassWritesTheParents(t *testing.T) {
 	e.Networks = configFake(&next)
 	if x.pass(e); called != 2 {
 		t.Errorf("after another configuration: called %d times", called)
+	}
+}
+
+// Requests that wait are told of blocks that a pass frees.
+func TestPassFreesBlocks(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t)
+	e, _ := x.keeps("10.0.0.0/24")
+	x.pass(e)
+	called := 0
+	e.Room = func() { called++ }
+	if x.pass(e); called > 0 {
+		t.Error("nothing was freed, and Room is called")
+	}
+	if _, err := x.space.Acquire(t.Context(), "rt", "late", e.Networks().Rules); err != nil {
+		t.Fatal(err)
+	}
+	ended := events.Reply{RequestID: "bye", RuntimeID: "rt", Status: events.StatusReleased, Decision: &events.Decision{Sequence: 9, Pool: "aws"}}
+	if _, err := x.archive.Publish(t.Context(), x.subjects.Reply("rt", "bye"), ended, 0); err != nil {
+		t.Fatal(err)
+	}
+	if x.pass(e); called != 1 || len(x.space.space.Snapshot().Records) > 0 {
+		t.Errorf("Room is called %d times, left is %v", called, x.space.space.Snapshot().Records)
+	}
+}
+
+// A block that went from one cluster to another while the state was read is no conflict.
+func TestConflictsOfATornState(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t)
+	e, keeper := x.keeps("10.0.0.0/24")
+	var conflicts []string
+	e.Observer.OnRefresh = func(_ context.Context, r observe.Refresh) { conflicts = r.Conflicts }
+	of := func(clusters ...string) (state network.State) {
+		for _, c := range clusters {
+			applied := network.Applied{Rule: "a", Blocks: []network.Block{{CIDR: netip.MustParsePrefix("10.0.0.0/28")}}}
+			state.Records = append(state.Records, network.Record{Cluster: c, Requests: []string{"p-" + c}, Applied: applied})
+		}
+		return state
+	}
+	for _, c := range []struct {
+		second network.State
+		want   int
+	}{{of("two"), 0}, {of("one", "two"), 1}} {
+		keeper.torn = []network.State{of("one", "two"), c.second}
+		if x.pass(e); len(conflicts) != c.want {
+			t.Errorf("conflicts are %q, want %d", conflicts, c.want)
+		}
+	}
+}
+
+// What workers without network configuration have done since the first pass is put right without a request.
+func TestRunPassesOnceMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, passes := &Reconciler{Networks: configFake(nil)}, 0
+		e.Observer.OnUnserved = func(context.Context, observe.Unserved) { passes++ }
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		if e.Run(ctx); passes != 2 {
+			t.Errorf("there are %d passes, want 2", passes)
+		}
+	})
+}
+
+// What may happen often does not have one pass follow the other.
+func TestSoon(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ took, after time.Duration }{{0, 2 * time.Second}, {time.Second, 9 * time.Second}, {time.Hour, time.Minute}} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &Reconciler{}
+			e.init()
+			e.took.Store(int64(c.took))
+			begin := time.Now()
+			for range 3 {
+				e.Soon()
+			}
+			<-e.signal
+			if after := time.Since(begin); after != c.after {
+				t.Errorf("after a pass of %s the next one is requested after %s, want %s", c.took, after, c.after)
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if len(e.signal) > 0 {
+				t.Error("it is requested once more")
+			}
+		})
 	}
 }
 

@@ -1,7 +1,6 @@
 package ranges
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -34,7 +33,7 @@ type Keeper interface {
 // Gathered is the state of the network blocks as ledger and ClusterConfigs have it.
 type Gathered struct {
 	read    *Answers
-	live    map[string][]events.Reply // answers of the assigned runtimes, by runtime
+	live    map[string][]answer // answers of the assigned runtimes, by runtime
 	gone    map[string]bool
 	notes   *network.Notes // nil if there are no ClusterConfigs, or they could not be read
 	Records []network.Record
@@ -48,28 +47,28 @@ type Gathered struct {
 func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
 	g := &Gathered{read: read, notes: notes}
 	g.live, g.gone = read.live()
+	answered := map[network.Identity][]netip.Prefix{} // by Cluster
 	for runtime, answers := range g.live {
 		records, err := recordsOf(runtime, answers)
 		if err != nil {
 			return nil, err
 		}
 		g.Records = append(g.Records, records...)
+		if n, ok := noteOf(runtime, answers); ok && notes != nil {
+			for _, r := range records {
+				answered[n.Cluster] = append(answered[n.Cluster], blocksOf([]network.Applied{r.Applied})...)
+			}
+		}
 	}
 	if notes == nil {
 		return g, nil
 	}
-	noted, of := map[string][]network.Applied{}, map[network.Identity]string{}
-	for runtime, answers := range g.live {
-		if n, ok := noteOf(runtime, answers); ok {
-			of[n.Cluster] = runtime
-		}
-	}
+	noted := map[string][]network.Applied{}
 	for _, n := range slices.Concat(notes.Configs, notes.Clusters) {
-		n.Runtime = cmp.Or(n.Runtime, of[n.Cluster]) // an edit may have removed the runtime
 		_, known := g.live[n.Runtime]
 		switch {
-		case n.Runtime == "":
-			g.Foreign = append(g.Foreign, blocksOf(n.Applied)...)
+		case n.Runtime == "": // another allocator's, or an edit has removed the runtime: then an answer has these blocks
+			g.Foreign = append(g.Foreign, without(blocksOf(n.Applied), answered[n.Cluster])...)
 		case g.gone[n.Runtime]:
 		case known:
 			g.Foreign = append(g.Foreign, g.added(n)...)
@@ -105,10 +104,7 @@ func note(noted map[string][]network.Applied, runtime string, applied network.Ap
 func (g *Gathered) added(n network.Note) []netip.Prefix {
 	var others []network.Applied
 	for _, applied := range n.Applied {
-		own := slices.ContainsFunc(g.live[n.Runtime], func(r events.Reply) bool {
-			return slices.ContainsFunc(r.Network, func(b events.Network) bool { return b.Rule == applied.Rule })
-		})
-		if !own {
+		if !answered([]network.Applied{applied}, g.live[n.Runtime]) {
 			others = append(others, applied)
 		}
 	}
@@ -175,7 +171,17 @@ func (x *Reconciler) refresh(ctx context.Context, g *Gathered) error {
 			return x.notBuilt(err)
 		}
 	}
-	info.Conflicts = state.Conflicts()
+	if info.Conflicts = state.Conflicts(); len(info.Conflicts) > 0 {
+		// State reads page by page: a block that went from one cluster to another meanwhile is found twice.
+		if state, err = x.Keeper.State(ctx); err != nil {
+			return x.notBuilt(err)
+		}
+		still := state.Conflicts()
+		info.Conflicts = slices.DeleteFunc(info.Conflicts, func(c string) bool { return !slices.Contains(still, c) })
+	}
+	if info.Released+info.Unblocked > 0 && x.Room != nil {
+		x.Room()
+	}
 	if x.Observer.OnRefresh != nil {
 		x.Observer.OnRefresh(ctx, info)
 	}

@@ -42,6 +42,9 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 	if err := r.Belongs(ctx); err != nil {
 		return err
 	}
+	if _, err := r.readNotes(ctx); err != nil {
+		return err // as gatherRanges would, each time after all has been sealed
+	}
 	begin, token := r.Now(), r.token()
 	if epoch != "" {
 		if _, err := r.Ranges.Depose(ctx, epoch); err != nil {
@@ -86,12 +89,20 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 	return nil
 }
 
+func (r *Rebuilder) readNotes(ctx context.Context) (*network.Notes, error) {
+	notes, err := ranges.ReadNotes(ctx, r.Notes)
+	if err != nil {
+		return nil, fmt.Errorf("read the ClusterConfigs: %w", err)
+	}
+	return notes, nil
+}
+
 // gatherRanges gathers the blocks of live runtimes from the ledger and, from the ClusterConfigs, the blocks
 // that the ledger does not know. It reads the ClusterConfigs first (see ranges.Gather).
 func (r *Rebuilder) gatherRanges(ctx context.Context) (network.State, error) {
-	notes, err := ranges.ReadNotes(ctx, r.Notes)
+	notes, err := r.readNotes(ctx)
 	if err != nil {
-		return network.State{}, fmt.Errorf("read the ClusterConfigs: %w", err)
+		return network.State{}, err
 	}
 	read, err := ranges.ReadAnswers(ctx, r.Ledger)
 	if err != nil {

@@ -65,6 +65,7 @@ func (b builder) Wanted(pool string) {
 type unasked struct{}
 
 func (unasked) Wanted() {}
+func (unasked) Soon()   {}
 func (unasked) Freed()  {}
 
 // fixed is a policy that never changes.

@@ -31,6 +31,7 @@ type passes struct{ p *process }
 
 func (s passes) Wanted() { s.add(s.p.late.Wanted) }
 
+func (s passes) Soon()  { s.add(s.p.late.Soon) }
 func (s passes) Freed() { s.add(s.p.late.Freed) }
 
 func (s passes) add(ask func()) {
