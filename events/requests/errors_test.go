@@ -89,6 +89,30 @@ func TestClientRights(t *testing.T) {
 	}
 }
 
+// A client may not delete the consumer that it has followed with, as the library tries to. That is no cause of what
+// fails later.
+func TestDeniedDeleteIsNoCause(t *testing.T) {
+	t.Parallel()
+	srv := eventstest.Server(t, func(o *server.Options) {
+		o.Users = []*server.User{{Username: "keb", Password: "k", Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Deny: []string{"$JS.API.CONSUMER.DELETE.>"}},
+		}}}
+	})
+	nc := srv.Connect(nats.UserInfo("keb", "k"), natsErrors(func(error) {}))
+	c := client(t, nc) // there is no stream
+	if err := nc.Publish("$JS.API.CONSUMER.DELETE.HAP_REPLIES.x", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.FlushTimeout(time.Minute); err != nil || !errors.Is(nc.LastError(), nats.ErrPermissionViolation) {
+		t.Fatal(err, nc.LastError())
+	}
+	ctx, cancel := context.WithTimeout(within(t), time.Second)
+	defer cancel()
+	if _, err := c.Provision(ctx, "1", *provision("1").Provision); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrPermissionViolation) {
+		t.Errorf("without a stream: %v", err)
+	}
+}
+
 func natsErrors(f func(error)) nats.Option {
 	return nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { f(err) })
 }

@@ -110,10 +110,11 @@ func (c *Client) retry(ctx context.Context, about string, try func(context.Conte
 }
 
 // denied returns the connection's last error if it is a permission violation that names the subject or prefix
-// about, otherwise nil. The server reports it asynchronously: the request itself only times out.
+// about, otherwise nil. The server reports it asynchronously: the request itself only times out. A publisher may not
+// delete consumers and needs not to: that the library tries so when it follows again is no cause of anything.
 func (c *Client) denied(about string) error {
 	err := c.js.Conn().LastError()
-	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), about) {
+	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), about) && !strings.Contains(err.Error(), ".CONSUMER.DELETE.") {
 		return err
 	}
 	return nil

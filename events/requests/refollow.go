@@ -14,18 +14,27 @@ import (
 const checkEvery = 10 * time.Second
 
 // next returns the sequence to follow from: after the last message that was seen, or where the Client last
-// began if it has seen none, or, in a stream that is new to the Client, after its present end.
+// began if it has seen none, or, in a stream that is new to the Client, after its present end. A stream that was
+// restored from an older copy ends before the message that was seen: then it is followed from its end.
 func (c *Client) next(info *jetstream.StreamInfo) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !info.Created.Equal(c.created) {
 		c.created, c.from = info.Created, info.State.LastSeq+1
-	} else if c.newest != nil {
-		if facts, err := c.newest.Metadata(); err == nil {
-			c.from = facts.Sequence.Stream + 1
-		}
+	} else {
+		c.from = min(c.expected(), info.State.LastSeq+1)
 	}
 	c.newest = nil
+	return c.from
+}
+
+// expected returns the sequence after the last message that was seen. The caller holds c.mu.
+func (c *Client) expected() uint64 {
+	if c.newest != nil {
+		if facts, err := c.newest.Metadata(); err == nil {
+			return facts.Sequence.Stream + 1
+		}
+	}
 	return c.from
 }
 
@@ -54,17 +63,17 @@ func (c *Client) watchReplies() {
 	}
 }
 
-// recreated reports whether the stream was deleted and created again since the Client began to follow it. It
+// recreated reports whether the stream was deleted and created again, or restored from an older copy, since the Client began to follow it. It
 // returns false if no request waits, if the Client does not follow, or if the server does not answer.
 func (c *Client) recreated() bool {
 	c.mu.Lock()
-	following, created := c.following != nil, c.created
+	following, created, expected := c.following != nil, c.created, c.expected()
 	c.mu.Unlock()
 	if !following || !c.awaited() {
 		return false
 	}
 	info, err := streams.Info(c.life, c.js, events.StreamReplies)
-	return err == nil && !info.Created.Equal(created)
+	return err == nil && (!info.Created.Equal(created) || info.State.LastSeq+1 < expected)
 }
 
 // awaited reports whether a request waits for its reply.

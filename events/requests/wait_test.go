@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // onDone is a context that calls looked each time that its end is asked for.
@@ -32,5 +35,18 @@ func TestWaiterBeforeFollow(t *testing.T) {
 	}
 	if c.awaited() {
 		t.Error("a request waits that has failed")
+	}
+}
+
+// A stream that was restored from an older copy is as old as before, and ends before the last reply that was seen.
+func TestFollowsARestoredStream(t *testing.T) {
+	t.Parallel()
+	created := time.Now()
+	c := &Client{created: created, from: 12}
+	for _, info := range []struct{ last, want uint64 }{{20, 12}, {11, 12}, {4, 5}, {9, 5}} {
+		got := c.next(&jetstream.StreamInfo{Created: created, State: jetstream.StreamState{LastSeq: info.last}})
+		if got != info.want {
+			t.Errorf("a stream that ends at %d is followed from %d, want %d", info.last, got, info.want)
+		}
 	}
 }
