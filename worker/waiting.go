@@ -51,7 +51,7 @@ func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Res
 	begin := w.now()
 	out, err := w.answerGuarded(ctx, a)
 	result := serving.Result{
-		Apart: a.pool != r.Pool || a.trace.chosen.MayNotClaim(a.trace.terms), Full: a.blocks.held.Full != nil, Left: a.blocks.left, Again: a.waits.moves, Fault: faultOf(err),
+		Apart: a.pool != r.Pool || a.trace.chosen.MayNotClaim(a.trace.terms), Full: a.blocks.held.Full != nil, Lacks: a.blocks.held.Lacks(), Left: a.blocks.left, Again: a.waits.moves, Fault: faultOf(err),
 	}
 	if err != nil {
 		w.abandon(all, a)

@@ -55,6 +55,14 @@ func (h Held) Blocks() []events.Network { return blocks(h.Applied) }
 // Patch returns the operations that put the blocks into a Shoot.
 func (h Held) Patch() []events.PatchOperation { return patch(h.Blocks()) }
 
+// Lacks returns the rule and injection that found no room, "" if none did.
+func (h Held) Lacks() string {
+	if full, ok := errors.AsType[*network.Exhausted](h.Full); ok {
+		return full.Rule + " " + full.Injection
+	}
+	return ""
+}
+
 // Allots reports whether the worker allots blocks at all.
 func (a *Allotter) Allots() bool { return a != nil }
 

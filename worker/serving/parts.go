@@ -12,7 +12,8 @@ import (
 const blocks = ""
 
 // serveNetwork serves the requests that wait for network blocks if those were woken, oldest first; those whose
-// failures ended the previous search come last. more is true if slice did not suffice.
+// failures ended the previous search come last. Of those that lacked the same the last time, it tries one: if that
+// still lacks it, so do the others. more is true if slice did not suffice.
 func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) (more bool, err error) {
 	if !r.woken.network {
 		return false, nil
@@ -26,8 +27,12 @@ func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) (more boo
 	})
 	lack = failedLast(r, blocks, lack, func(e *waitlist.Entry) string { return e.Runtime })
 	var failed failures
+	full := map[string]bool{}
 	for found := 0; len(lack) > 0 && found < fruitless && !r.over(); lack = lack[1:] {
 		e := lack[0]
+		if e.Lacks != "" && full[e.Lacks] {
+			continue
+		}
 		if r.unbuilt[e.Pool] {
 			r.later.network = true
 			continue
@@ -44,6 +49,8 @@ func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) (more boo
 		}
 		if found++; done {
 			found = 0
+		} else {
+			full[e.Lacks] = true
 		}
 	}
 	return false, failed.first

@@ -305,6 +305,7 @@ func (r *round) leaveUnbuilt(pool string, inTurn bool, err error) error {
 // stays records when a request that still waits is due, and which others need not be tried.
 func (r *round) stays(e *waitlist.Entry, result Result, inTurn bool) {
 	list, now := r.seen.list, r.present()
+	e.Lacks = result.Lacks
 	switch {
 	case len(result.Left) > 0:
 		list.LookAt(e, earlier(e.Deadline, now.Add(relierPause), now))

@@ -64,6 +64,7 @@ type Result struct {
 	Done  bool      // the request no longer waits for this pool
 	Apart bool      // the request still waits, for a reason that the others do not share
 	Full  bool      // the request still waits, for network blocks
+	Lacks string    // the injection of a network rule that has no room, which others may lack too; "" if it is unknown
 	Left  []string  // attempts, perhaps this one too, whose network blocks are still to be returned; also set after an error
 	Again time.Time // when to try the request again without a wake; zero for no such time
 	Fault Fault     // None without an error

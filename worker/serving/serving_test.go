@@ -218,6 +218,31 @@ func TestRequestsWithoutBlocksFailInARow(t *testing.T) {
 	d.tries("d", "a", "b", "c")
 }
 
+// Many requests that lack the same do not end the search before one that lacks something else.
+func TestRequestsThatLackTheSame(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for n := range 40 {
+		id := fmt.Sprintf("a%d", n)
+		d.stored("aws", id, events.WaitingNetworkFull)
+		d.answers[id] = answer{result: serving.Result{Full: true, Lacks: "a 1"}}
+	}
+	d.stored("aws", "b", events.WaitingNetworkFull)
+	d.answers["b"] = answer{result: serving.Result{Full: true, Lacks: "b 1"}}
+	for range 3 { // each learns what 16 more of them lack
+		d.Wakes.WakeNetwork()
+		if err := d.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.tried = nil
+	d.Wakes.WakeNetwork()
+	d.tries("a0", "b")
+	d.answers["a0"], d.answers["a1"] = done, done // there is room for two again
+	d.Wakes.WakeNetwork()
+	d.tries("a0", "a1", "a2", "b")
+}
+
 // Requests that are due do not wait until all woken ones are served, of tenants or for network blocks.
 func TestDueBesideManyWoken(t *testing.T) {
 	t.Parallel()

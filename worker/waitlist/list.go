@@ -20,6 +20,7 @@ type Entry struct {
 	Sequence uint64 // of the stream
 	Since    time.Time
 	Deadline time.Time
+	Lacks    string // for which injection of a network rule the last attempt found no room, "" if it is unknown
 
 	due  time.Time // when it is tried even if nothing has changed that could serve it
 	at   int       // index in the heap
