@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// mostBytes is what an answer may occupy in memory: a landscape of a million clusters has as many.
+// mostBytes is the most that an answer may occupy in memory: a landscape of a million clusters has as many.
 const mostBytes = 900
 
 // What is kept of a ledger does not grow with all that its answers say.
