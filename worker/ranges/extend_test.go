@@ -170,7 +170,11 @@ func (x *extending) worker(rules ...string) *Reconciler {
 			x.space.mu.Lock()
 			defer x.space.mu.Unlock()
 			x.told = append(x.told, i)
-		}, OnUnserved: func(_ context.Context, u observe.Unserved) { x.unserved = u.Clusters }},
+		}, OnUnserved: func(_ context.Context, u observe.Unserved) {
+			x.space.mu.Lock()
+			defer x.space.mu.Unlock()
+			x.unserved = u.Clusters
+		}},
 	}
 }
 
