@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
 )
 
 const dashboardFile = "../../deploy/grafana/hap-worker.json"
@@ -102,6 +103,43 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDashboardLeavesShadowsOut: no query counts a shadow's series as a worker's, as no alert does.
+func TestDashboardLeavesShadowsOut(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile(dashboardFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	selector := regexp.MustCompile(`\b((?:hap|keb)_[a-z_]+)(\{[^}]*\})?`)
+	for _, query := range regexp.MustCompile(`"(?:expr|query)": "(.*)"`).FindAllStringSubmatch(string(content), -1) {
+		for _, s := range selector.FindAllStringSubmatch(query[1], -1) {
+			if out := strings.Contains(s[2], `mode!=\"shadow\"`); out == strings.HasPrefix(s[1], "hap_shadow_") {
+				t.Errorf("%s: %s leaves a shadow out %t", query[1], s[0], out)
+			}
+		}
+	}
+}
+
+// TestBuiltInEveryLandscape: the panel says 0 where Redis of one of the landscapes shown is not built.
+func TestBuiltInEveryLandscape(t *testing.T) {
+	t.Parallel()
+	for _, p := range dashboard(t) {
+		if p.Title == "Redis" {
+			promqltest.RunTest(t, `load 1m
+  hap_redis_built{namespace="a",pod="1"} 1
+  hap_redis_built{namespace="a",pod="2"} 0
+  hap_redis_built{namespace="b",pod="1"} 0
+  hap_redis_built{namespace="b",pod="2",mode="shadow"} 1
+
+eval instant at 0m `+asked(p.Targets[0].Expr)+`
+  {} 0
+`, promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery))
+			return
+		}
+	}
+	t.Error("no panel Redis")
 }
 
 // keeps returns the labels of the outermost aggregation.
