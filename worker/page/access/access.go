@@ -146,7 +146,7 @@ func (g *guard) try(r *http.Request, credential string, check func(*http.Request
 
 // session checks the cookie of a login at the issuer, and answers the request, as attempt does. A browser that
 // navigates without a valid cookie is redirected to the issuer instead, unless its user is known to be in no
-// permitted group.
+// permitted group or the issuer cannot be asked.
 func (g *guard) session(w http.ResponseWriter, r *http.Request) {
 	if g.login == nil {
 		g.answer(w, r, errUnknown, visit{})
@@ -158,7 +158,7 @@ func (g *guard) session(w http.ResponseWriter, r *http.Request) {
 		who, err = g.try(r, cookie.Value, g.login.remembers)
 	}
 	navigates := r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
-	if err != nil && navigates && !errors.Is(err, errNotInGroup) {
+	if err != nil && navigates && !errors.Is(err, errNotInGroup) && !errors.Is(err, errIssuer) {
 		g.login.begin(w, r)
 		return
 	}

@@ -79,7 +79,9 @@ type login struct {
 
 	mu       sync.Mutex
 	provider *oidc.Provider // nil until the issuer was reached
+	verifier *oidc.IDTokenVerifier
 	tried    time.Time
+	keyless  time.Time // when the keys could not be fetched last
 }
 
 func newLogin(ctx context.Context, o OIDC, now func() time.Time, warn func(string)) *login {
@@ -127,6 +129,20 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
+// keyRequests has no request for the issuer's keys for issuerPause after they could not be fetched: what is asked
+// meanwhile is no failed login, and so is not limited.
+type keyRequests struct{ *login }
+
+func (k keyRequests) RoundTrip(r *http.Request) (*http.Response, error) {
+	k.mu.Lock()
+	early := k.now().Sub(k.keyless) < issuerPause
+	k.mu.Unlock()
+	if early {
+		return nil, errIssuer
+	}
+	return k.http.Transport.RoundTrip(r)
+}
+
 // issuer returns the issuer's metadata. It requests them until it succeeds once, at most every issuerPause.
 // Until then it returns errIssuer.
 func (l *login) issuer() (*oidc.Provider, error) {
@@ -141,24 +157,43 @@ func (l *login) issuer() (*oidc.Provider, error) {
 	provider, err := oidc.NewProvider(l.ctx, l.Issuer)
 	l.tried = l.now()
 	if err != nil {
-		l.warn(fmt.Sprintf("nobody can log in to the operations page by telemetry.page.oidc: %q", err))
-		return nil, errIssuer
+		return nil, l.unreached(err)
 	}
-	l.provider = provider
+	keys := &http.Client{Timeout: issuerTimeout, Transport: keyRequests{l}}
+	l.provider, l.verifier = provider, provider.VerifierContext(oidc.ClientContext(l.ctx, keys), &oidc.Config{ClientID: l.ClientID, Now: l.now})
 	return provider, nil
 }
 
+func (l *login) unreached(err error) error {
+	l.warn(fmt.Sprintf("nobody can log in to the operations page by telemetry.page.oidc: %q", err))
+	return errIssuer
+}
+
+// undecided returns errIssuer for the error of a token whose key could not be fetched, which go-oidc tells by its text
+// only, and any other error as it is. That the request has ended is no fault of the issuer's.
+func (l *login) undecided(ctx context.Context, err error) error {
+	if ctx.Err() != nil || !strings.HasPrefix(err.Error(), "failed to verify signature: fetching keys ") {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.now(); now.Sub(l.keyless) >= issuerPause {
+		l.keyless = now
+		return l.unreached(err)
+	}
+	return errIssuer
+}
+
 // verify returns the token if the issuer issued it for this client, it has not expired, and its user is in a
-// permitted group. The error is errIssuer if the issuer's metadata cannot be read, errNotInGroup for a user in no
-// permitted group, and otherwise says what is wrong with the token.
+// permitted group. The error is errIssuer if the issuer's metadata or keys cannot be read, errNotInGroup for a user in
+// no permitted group, and otherwise says what is wrong with the token.
 func (l *login) verify(ctx context.Context, raw string) (*oidc.IDToken, error) {
-	provider, err := l.issuer()
-	if err != nil {
+	if _, err := l.issuer(); err != nil {
 		return nil, err
 	}
-	token, err := provider.Verifier(&oidc.Config{ClientID: l.ClientID, Now: l.now}).Verify(ctx, raw)
+	token, err := l.verifier.Verify(ctx, raw)
 	if err != nil {
-		return nil, err
+		return nil, l.undecided(ctx, err)
 	}
 	if slices.Contains(l.Groups, Everybody) {
 		return token, nil

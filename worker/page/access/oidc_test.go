@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/base64"
@@ -28,6 +29,8 @@ type issuer struct {
 	server *httptest.Server
 	key    *rsa.PrivateKey
 	down   bool
+	// keyless says that only its keys cannot be fetched.
+	keyless bool
 	// fetched is how often its keys were asked for.
 	fetched atomic.Int32
 	// of the login that is under way
@@ -52,6 +55,10 @@ func newIssuer(t *testing.T) *issuer {
 		default:
 			if r.URL.Path == "/keys" {
 				i.fetched.Add(1)
+				if i.keyless {
+					http.Error(w, "down", http.StatusInternalServerError)
+					return
+				}
 			}
 			known.ServeHTTP(w, r)
 		}
@@ -254,6 +261,64 @@ func TestIssuerIsDown(t *testing.T) {
 	i.down = false
 	p.now = func() time.Time { return noon.Add(issuerPause) }
 	b.begin(i, "/")
+}
+
+// TestKeysCannotBeFetched: what cannot be checked for want of keys is no failed login, asks for them once in
+// issuerPause, and ends no session under a key that is known.
+func TestKeysCannotBeFetched(t *testing.T) {
+	t.Parallel()
+	i, other := newIssuer(t), newIssuer(t)
+	p, log := i.page()
+	forged := func(n int) string { return other.sign(map[string]any{"iss": i.server.URL, "jti": n}) }
+	ask := func(token string, want int) {
+		t.Helper()
+		if w := get(t, from{p, "10.0.0.1:5"}, "/", "Authorization", "Bearer "+token); w.Code != want {
+			t.Fatalf("%d, want %d: %s", w.Code, want, w.Body)
+		}
+	}
+	i.keyless = true
+	for n := range 2 * maxFailures {
+		ask(i.sign(map[string]any{"jti": n}), http.StatusServiceUnavailable)
+	}
+	b := &browser{t: t, page: p, cookies: map[string]string{sessionCookie: i.sign(nil)}}
+	if w := b.get("/"); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a session: %d", w.Code)
+	}
+	if n := i.fetched.Load(); n != 1 || strings.Count(log.String(), "nobody can log in") != 1 {
+		t.Errorf("the keys were asked for %d times, logged %s", n, log)
+	}
+	i.keyless = false
+	p.now = func() time.Time { return noon.Add(issuerPause) }
+	ask(i.sign(nil), http.StatusOK)
+	i.keyless = true
+	for n := range 2 * maxFailures {
+		ask(forged(n), http.StatusServiceUnavailable)
+		ask(i.sign(map[string]any{"jti": -n}), http.StatusOK)
+	}
+	i.keyless = false
+	p.now = func() time.Time { return noon.Add(2 * issuerPause) }
+	for n := range maxFailures {
+		ask(forged(n), http.StatusUnauthorized)
+	}
+	ask(forged(maxFailures), http.StatusTooManyRequests)
+}
+
+// TestViewersWhoGoAway: a token is no less a guess for a request that ends before the keys are there.
+func TestViewersWhoGoAway(t *testing.T) {
+	t.Parallel()
+	i, other := newIssuer(t), newIssuer(t)
+	p, _ := i.page()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for n := range maxFailures + 1 {
+		r := httptest.NewRequestWithContext(gone, http.MethodGet, "/", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+other.sign(map[string]any{"iss": i.server.URL, "jti": n}))
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		if want := map[bool]int{false: http.StatusUnauthorized, true: http.StatusTooManyRequests}[n >= maxFailures]; w.Code != want {
+			t.Errorf("request %d: %d, want %d", n, w.Code, want)
+		}
+	}
 }
 
 // TestLocalPath: a login ends at the page, whatever a cookie says.
