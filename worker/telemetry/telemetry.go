@@ -169,7 +169,7 @@ func (untraced) Shutdown(context.Context) error { return nil }
 func (t *Telemetry) startMeters(ctx context.Context, o Options, identity *resource.Resource) error {
 	var registerer prometheus.Registerer = t.registry
 	if o.Shadow {
-		registerer = prometheus.WrapRegistererWith(prometheus.Labels{"mode": "shadow"}, t.registry)
+		registerer = prometheus.WrapRegistererWith(prometheus.Labels{string(shadowMode.Key): shadowMode.Value.AsString()}, t.registry)
 	}
 	scraped, err := otelprometheus.New(
 		otelprometheus.WithRegisterer(registerer),
@@ -190,13 +190,16 @@ func (t *Telemetry) startMeters(ctx context.Context, o Options, identity *resour
 		if err != nil {
 			return err
 		}
+		if o.Shadow {
+			exporter = shadowed{exporter}
+		}
 		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(exporter)))
 	}
 	t.meters = sdkmetric.NewMeterProvider(options...)
 	return nil
 }
 
-func metricExporter(ctx context.Context, o Options) (*otlpmetrichttp.Exporter, error) {
+func metricExporter(ctx context.Context, o Options) (sdkmetric.Exporter, error) {
 	options := []otlpmetrichttp.Option{otlpmetrichttp.WithHeaders(o.Headers)}
 	if strings.Contains(o.Endpoint, "://") {
 		options = append(options, otlpmetrichttp.WithEndpointURL(signal(o.Endpoint, "metrics")))

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 
@@ -82,6 +84,33 @@ func TestTracesAndMetricsAreSent(t *testing.T) {
 				t.Errorf("headers were %v", c.header)
 			}
 		})
+	}
+}
+
+// TestShadowSaysSoOverOTLP: each series that is sent has the label mode, where it has it when it is scraped.
+func TestShadowSaysSoOverOTLP(t *testing.T) {
+	t.Parallel()
+	part := regexp.MustCompile(`^(?:#|$)|_(?:bucket|sum)\{`) // a histogram is sent as one
+	for _, shadow := range []bool{false, true} {
+		c := newCollector(t)
+		telemetry, err := New(context.Background(), Options{Endpoint: c.URL, Shadow: shadow, TenantLabel: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record(telemetry.Metrics)
+		want := 0
+		for line := range strings.SplitSeq(scrape(t, telemetry, "hap_", "keb_"), "\n") {
+			if shadow && !part.MatchString(line) {
+				want++
+			}
+		}
+		if err := telemetry.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		const label = "\x0a\x04mode\x12\x08\x0a\x06shadow" // as protobuf
+		if got := bytes.Count(c.received["/v1/metrics"], []byte(label)); got != want || shadow && want < 50 {
+			t.Errorf("shadow %t: %d series sent with the label, want %d", shadow, got, want)
+		}
 	}
 }
 
