@@ -206,6 +206,7 @@ func TestValuesRefused(t *testing.T) {
 		"{hap: {rule: aws}}":                           "rule",
 		"{secrets: {Nats_1: {secretName: x}}}":         "Nats_1",
 		"{keda: {maxReplicas: 0}}":                     "maxReplicas",
+		"{keda: {minReplicas: 0}}":                     "minReplicas",
 		"{serviceMonitor: {interval: often}}":          "interval",
 		"{prometheusRule: {runbook: ''}}":              "runbook",
 		"{rights: {create: yes please}}":               "rights",
