@@ -98,6 +98,7 @@ func TestMistakes(t *testing.T) {
 		"{env: [{name: HAP_GARDENER_KUBECONFIG, value: /k}]}":                                                         "set config.gardener.kubeconfig",
 		"{networkPolicy: {nats: [{podSelector: {}}], kubernetes: [{podSelector: {}}]}}":                               "networkPolicy.redis is empty beside other peers: workers could not reach that server; name where it is, or add a rule to networkPolicy.egress",
 		"{networkPolicy: {nats: [{podSelector: {}}], redis: [{podSelector: {}}], kubernetes: [{podSelector: {}}]}, config: {telemetry: {otlp: {endpoint: 'https://otel'}}}}": "config.telemetry.otlp.endpoint cannot be reached",
+		"{config: {telemetry: {page: {listen: ':9443'}}}, service: {pagePort: 8080}}":                                                                                        "service.pagePort is service.port, 8080: take another one",
 		"{network: {spec: {parentCIDR: {}}}}":                                                         "parentCIDR",
 		"{network: {spec: {injectionRules: [{id: a, injections: [{path: /a, subnetSiz: 24}]}]}}}":     "subnetSiz",
 		"{network: {spec: {injectionRules: [{id: a, matchExpressions: [{key: a, operators: In}]}]}}}": "operators",
