@@ -34,6 +34,7 @@ network:
   enabled: true
   spec: {parentCIDRs: {foo: [10.27.0.0/16]}, injectionRules: [{id: all, injections: [{path: .spec.network.cidr, parents: [foo], subnetSize: 24}]}]}
 networkPolicy:
+  from: [{podSelector: {}}]
   nats: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: nats}}}]
   redis: [{podSelector: {matchLabels: {app: redis}}}]
   kubernetes: [{ipBlock: {cidr: 10.0.0.1/32}}]
@@ -86,8 +87,8 @@ func TestMistakes(t *testing.T) {
 		"{config: {telemetry: {listen: ':0'}}}":                                                                       "config.telemetry.listen is :0: the Service needs a port that is known; write :8080",
 		"{ingress: {enabled: true, host: hap.example}}":                                                               "ingress.enabled shows the operations page, which has no login: set config.telemetry.page.username and passwordFile, or tokenFile, or oidc",
 		"{httpRoute: {enabled: true, parentRefs: [{name: public}]}}":                                                  "httpRoute.enabled shows the operations page, which has no login",
-		"{ingress: {enabled: true}, config: {telemetry: {page: {tokenFile: /t}}}}":                                    "ingress.host is needed: it is the page's name",
-		"{httpRoute: {enabled: true}, config: {telemetry: {page: {tokenFile: /t}}}}":                                  "httpRoute.parentRefs is needed: the Gateways that show the page",
+		"{ingress: {enabled: true}, networkPolicy: {enabled: false}, config: {telemetry: {page: {tokenFile: /t}}}}":   "ingress.host is needed: it is the page's name",
+		"{httpRoute: {enabled: true}, networkPolicy: {enabled: false}, config: {telemetry: {page: {tokenFile: /t}}}}": "httpRoute.parentRefs is needed: the Gateways that show the page",
 		"{ingress: {enabled: true, host: a}, config: {telemetry: {page: {tokenFile: /t, listen: 'localhost:8443'}}}}": "config.telemetry.page.listen is localhost:8443: on loopback nobody reaches it; write :8443",
 		"{config: {telemetry: {page: {listen: ':0'}}}}":                                                               "config.telemetry.page.listen is :0: the Service needs a port that is known; write :8443",
 		"{config: {telemetry: {page: {listen: '0.0.0.0:8080'}}}}":                                                     "config.telemetry.page.listen has the port of config.telemetry.listen, 8080: take another one, or leave it out",
@@ -98,6 +99,8 @@ func TestMistakes(t *testing.T) {
 		"{env: [{name: HAP_GARDENER_KUBECONFIG, value: /k}]}":                                                         "set config.gardener.kubeconfig",
 		"{networkPolicy: {nats: [{podSelector: {}}], kubernetes: [{podSelector: {}}]}}":                               "networkPolicy.redis is empty beside other peers: workers could not reach that server; name where it is, or add a rule to networkPolicy.egress",
 		"{networkPolicy: {nats: [{podSelector: {}}], redis: [{podSelector: {}}], kubernetes: [{podSelector: {}}]}, config: {telemetry: {otlp: {endpoint: 'https://otel'}}}}": "config.telemetry.otlp.endpoint cannot be reached",
+		"{ingress: {enabled: true, host: a}, config: {telemetry: {page: {tokenFile: /t}}}, networkPolicy: {page: [{podSelector: {}}]}}":                                      "ingress.enabled shows the operations page, and networkPolicy.from is empty, which lets in no pod of another namespace: name the controller there, or [{podSelector: {}}] if it runs in this namespace",
+		"{httpRoute: {enabled: true, parentRefs: [{name: a}]}, config: {telemetry: {page: {tokenFile: /t, listen: ':8443'}}}, networkPolicy: {from: [{podSelector: {}}]}}":   "httpRoute.enabled shows the operations page, and networkPolicy.page is empty",
 		"{config: {telemetry: {page: {listen: ':9443'}}}, service: {pagePort: 8080}}":                                                                                        "service.pagePort is service.port, 8080: take another one",
 		"{network: {spec: {parentCIDR: {}}}}":                                                         "parentCIDR",
 		"{network: {spec: {injectionRules: [{id: a, injections: [{path: /a, subnetSiz: 24}]}]}}}":     "subnetSiz",

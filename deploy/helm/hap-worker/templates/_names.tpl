@@ -289,7 +289,7 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
-{{- /* Refuses to show a page that nobody can log in to, or that only the pod itself reaches. */ -}}
+{{- /* Refuses to show a page that nobody can log in to, or that the controller that shows it does not reach. */ -}}
 {{- define "hap.pageLogin" -}}
 {{- $page := (.Values.config.telemetry | default dict).page | default dict -}}
 {{- if not (or $page.passwordFile $page.tokenFile ($page.oidc | default dict).issuer) -}}
@@ -297,6 +297,10 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- end -}}
 {{- if regexMatch "^(127\\.|localhost|\\[::1\\])" ($page.listen | default "") -}}
 {{- fail (printf "%s shows the operations page, and config.telemetry.page.listen is %s: on loopback nobody reaches it; write :8443" .by $page.listen) -}}
+{{- end -}}
+{{- $peers := ternary "page" "from" (ne (include "hap.pagePort" .) "") -}}
+{{- if and .Values.networkPolicy.enabled (not (get .Values.networkPolicy $peers)) -}}
+{{- fail (printf "%s shows the operations page, and networkPolicy.%s is empty, which lets in no pod of another namespace: name the controller there, or [{podSelector: {}}] if it runs in this namespace" .by $peers) -}}
 {{- end -}}
 {{- end -}}
 
