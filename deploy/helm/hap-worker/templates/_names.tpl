@@ -239,22 +239,25 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- fail (printf "networkPolicy.%s is empty beside other peers: workers could not reach that server; name where it is, or add a rule to networkPolicy.egress" $server) -}}
 {{- end -}}
 {{- end -}}
-{{- $telemetry := .Values.config.telemetry | default dict -}}
-{{- range $key, $set := dict "telemetry.otlp.endpoint" ($telemetry.otlp | default dict).endpoint "telemetry.page.oidc.issuer" (($telemetry.page | default dict).oidc | default dict).issuer -}}
-{{- if $set -}}
+{{- range $key := list "telemetry.otlp.endpoint" "telemetry.page.oidc.issuer" -}}
+{{- if include "hap.urls" (dict "Values" $.Values "key" $key) | fromYamlArray -}}
 {{- fail (printf "config.%s cannot be reached: networkPolicy.nats, redis and kubernetes close every other way; add a rule to networkPolicy.egress" $key) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* The ports in URLs, which are a text with commas or a list; a default for those without one. */ -}}
+{{- /* The ports of the URLs that the worker takes for a key, with a default for those without one, and the usual port
+of the Redis servers that it learns of from them. None where the URLs come from a Secret. */ -}}
 {{- define "hap.ports" -}}
-{{- $urls := .urls -}}
-{{- if kindIs "string" $urls -}}{{- $urls = splitList "," $urls -}}{{- end -}}
 {{- $ports := list -}}
-{{- range $urls -}}
-{{- $ports = append $ports (regexFind ":[0-9]+([/?].*)?$" . | regexFind "[0-9]+" | include "hap.portOf" | default $.default | int) -}}
+{{- range include "hap.urls" . | fromYamlArray -}}
+{{- $default := get (dict "ws:" 80 "wss:" 443) (trim . | lower | regexFind "^wss?:") | default $.default -}}
+{{- $ports = append $ports (regexFind ":[0-9]+([/?].*)?$" . | regexFind "[0-9]+" | include "hap.portOf" | default $default | int) -}}
+{{- end -}}
+{{- $redis := .Values.config.redis | default dict -}}
+{{- if and $ports (eq .key "redis.url") (or $redis.sentinelMaster $redis.cluster (gt (len $ports) 1)) -}}
+{{- $ports = append $ports 6379 -}}
 {{- end -}}
 {{- range uniq $ports }}
 - {port: {{ . }}, protocol: TCP}
@@ -325,7 +328,7 @@ configuration; where that comes from a Secret it cannot be seen here, and nothin
 {{- range splitList "." .key -}}{{- $urls = get ($urls | default dict) . -}}{{- end -}}
 {{- $urls = $urls | default list -}}
 {{- range .Values.env -}}
-{{- if eq (upper .name) (printf "HAP_%s" ($.key | upper | replace "." "_")) -}}
+{{- if eq (lower .name | replace "_" "") (printf "hap%s" $.key | replace "." "" | lower) -}}
 {{- $urls = .value | default list -}}
 {{- end -}}
 {{- end -}}
