@@ -1,12 +1,10 @@
 package chart_test
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +14,6 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/hap-worker/hap-worker/engine/network"
-	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/page/access"
 )
 
@@ -97,12 +94,20 @@ func TestMistakes(t *testing.T) {
 		"{env: [{name: HAP_TELEMETRY_LISTEN, value: ':9090'}]}":                                                       "env has HAP_TELEMETRY_LISTEN, which outrules config.telemetry.listen",
 		"{env: [{name: HAP_WORKER_DRAIN, value: 5m}]}":                                                                "set config.worker.drain",
 		"{env: [{name: HAP_GARDENER_KUBECONFIG, value: /k}]}":                                                         "set config.gardener.kubeconfig",
+		"{env: [{name: HAP_GARDENER_RESOURCE, value: secrets}]}":                                                      "env has HAP_GARDENER_RESOURCE, which outrules config.gardener.resource, and the chart's ports, grace, token and rights follow that one: set config.gardener.resource",
+		"{env: [{name: HAP_GARDENER_NAMESPACE, value: a}]}":                                                           "set config.gardener.namespace",
+		"{env: [{name: hap_gardener_events, value: 'true'}]}":                                                         "set config.gardener.events",
+		"{env: [{name: HAP_WORKER_MODE, value: shadow}]}":                                                             "set config.worker.mode",
+		"{env: [{name: HAP_POLICY_CATALOG, value: /c}]}":                                                              "set config.policy.catalog",
+		"{env: [{name: HAP_NETWORK_CLUSTER_CONFIGS, value: 'true'}]}":                                                 "set config.network.clusterConfigs",
+		"{env: [{name: HAP_TELEMETRY_PAGELISTEN, value: ':8443'}]}":                                                   "set config.telemetry.page.listen",
 		"{networkPolicy: {nats: [{podSelector: {}}], kubernetes: [{podSelector: {}}]}}":                               "networkPolicy.redis is empty beside other peers: workers could not reach that server; name where it is, or add a rule to networkPolicy.egress",
 		"{networkPolicy: {nats: [{podSelector: {}}], redis: [{podSelector: {}}], kubernetes: [{podSelector: {}}]}, config: {telemetry: {otlp: {endpoint: 'https://otel'}}}}":           "config.telemetry.otlp.endpoint cannot be reached",
 		"{ingress: {enabled: true, host: a}, config: {telemetry: {page: {tokenFile: /t}}}, networkPolicy: {page: [{podSelector: {}}]}}":                                                "ingress.enabled shows the operations page, and networkPolicy.from is empty, which lets in no pod of another namespace: name the controller there, or [{podSelector: {}}] if it runs in this namespace",
 		"{httpRoute: {enabled: true, parentRefs: [{name: a}]}, config: {telemetry: {page: {tokenFile: /t, listen: ':8443'}}}, networkPolicy: {from: [{podSelector: {}}]}}":             "httpRoute.enabled shows the operations page, and networkPolicy.page is empty",
 		"{config: {telemetry: {page: {listen: ':9443'}}}, service: {pagePort: 8080}}":                                                                                                  "service.pagePort is service.port, 8080: take another one",
 		"{networkPolicy: {nats: [{podSelector: {}}], redis: [{podSelector: {}}], kubernetes: [{podSelector: {}}]}, env: [{name: HAP_TELEMETRY_OTLP_ENDPOINT, value: 'https://otel'}]}": "config.telemetry.otlp.endpoint cannot be reached",
+		"{env: [{name: HAP_REDIS_CLUSTER, value: 'true'}]}":                                           "set config.redis.cluster",
 		"{network: {spec: {parentCIDR: {}}}}":                                                         "parentCIDR",
 		"{network: {spec: {injectionRules: [{id: a, injections: [{path: /a, subnetSiz: 24}]}]}}}":     "subnetSiz",
 		"{network: {spec: {injectionRules: [{id: a, matchExpressions: [{key: a, operators: In}]}]}}}": "operators",
@@ -110,101 +115,6 @@ func TestMistakes(t *testing.T) {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v\nwant %s", values, err, says)
 		}
-	}
-}
-
-// right is a rule of a rendered Role or ClusterRole.
-type right struct {
-	in                      string // namespace of the Role, or name of the ClusterRole
-	resources, names, verbs []string
-}
-
-// rightsOn returns the rendered rights on any of the resources.
-func rightsOn(t *testing.T, values string, resources ...string) (found []right) {
-	t.Helper()
-	for _, o := range mustRender(t, values)["rights.yaml"] {
-		rules, _, _ := unstructured.NestedSlice(o.Object, "rules")
-		for _, rule := range rules {
-			list := func(key string) []string {
-				all, _, _ := unstructured.NestedStringSlice(rule.(map[string]any), key)
-				return all
-			}
-			r := right{cmp.Or(o.GetNamespace(), o.GetName()), list("resources"), list("resourceNames"), list("verbs")}
-			if slices.ContainsFunc(resources, func(one string) bool { return slices.Contains(r.resources, one) }) {
-				found = append(found, r)
-			}
-		}
-	}
-	return found
-}
-
-// TestFollowedClusters: the worker follows labels and purposes of Clusters, and gets the rights to do so,
-// only if the values say so.
-func TestFollowedClusters(t *testing.T) {
-	t.Parallel()
-	for values, want := range map[string]string{
-		"{rights: {create: true}, network: {enabled: true}}":                                         "",
-		"{rights: {create: true}, network: {enabled: true, clusterConfigs: true}}":                   "get list patch",
-		"{rights: {create: true}, network: {enabled: true, clusters: follow}}":                       "list watch",
-		"{rights: {create: true}, network: {enabled: true, clusterConfigs: true, clusters: follow}}": "get list patch list watch",
-	} {
-		var verbs []string
-		for _, r := range rightsOn(t, values, "clusters") {
-			verbs = append(verbs, r.verbs...)
-		}
-		if got := strings.Join(verbs, " "); got != want {
-			t.Errorf("%s gives %q on Clusters, want %q", values, got, want)
-		}
-	}
-	if got := workerConfig(t, "network: {enabled: true, clusters: follow}").Network.Clusters; got != config.FollowClusters {
-		t.Errorf("network.clusters is %q in the worker's configuration", got)
-	}
-	if _, err := render(t, "network: {enabled: true, clusters: watch}"); err == nil {
-		t.Error("a word that the worker does not know is rendered")
-	}
-}
-
-// TestRightsOfWhatTheWorkerReads: the rights name the ConfigMap and the IPAMConfig that the worker's configuration
-// names, and no two landscapes share a ClusterRole.
-func TestRightsOfWhatTheWorkerReads(t *testing.T) {
-	t.Parallel()
-	for values, want := range map[string]string{
-		"{rights: {create: true}, policy: {enabled: true}}":                                                           "hap configmaps hap-policy",
-		"{rights: {create: true}, policy: {enabled: true}, config: {policy: {namespace: garden-x, configMap: mine}}}": "garden-x configmaps mine",
-		"{rights: {create: true}, network: {enabled: true}}":                                                          "hap.r-hap-worker-network ipamconfigs ipam",
-		"{rights: {create: true}, network: {enabled: true}, config: {network: {config: ranges}}}":                     "hap.r-hap-worker-network ipamconfigs ranges",
-	} {
-		var got []string
-		for _, r := range rightsOn(t, values, "configmaps", "ipamconfigs") {
-			got = append(got, strings.Join(slices.Concat([]string{r.in}, r.resources, r.names), " "))
-		}
-		if !slices.Equal(got, []string{want}) {
-			t.Errorf("%s: rights %q, want %q", values, got, want)
-		}
-	}
-}
-
-// TestEventsOfBindings: the worker gets the right to write Events only if they are enabled, and only the
-// verbs that it uses.
-func TestEventsOfBindings(t *testing.T) {
-	t.Parallel()
-	for values, want := range map[string]string{
-		"{rights: {create: true}}":                                                               "",
-		"{rights: {create: true}, config: {gardener: {events: false}}}":                          "",
-		"{rights: {create: true}, config: {gardener: {events: true}}}":                           "create patch",
-		"{rights: {create: true}, config: {gardener: {events: true}, worker: {mode: shadow}}}":   "",
-		"{rights: {create: true}, config: {gardener: {events: true, resource: secretbindings}}}": "create patch",
-	} {
-		var verbs []string
-		for _, r := range rightsOn(t, values, "events") {
-			verbs = append(verbs, r.verbs...)
-		}
-		if got := strings.Join(verbs, " "); got != want {
-			t.Errorf("%s gives %q on Events, want %q", values, got, want)
-		}
-	}
-	if !workerConfig(t, "config: {gardener: {events: true}}").Gardener.Events {
-		t.Error("gardener.events is not in the worker's configuration")
 	}
 }
 

@@ -220,12 +220,18 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
-{{- /* Refuses variables that outrule what the manifests are made of. */ -}}
+{{- /* Refuses variables that outrule what the manifests are made of. The worker ignores case and underscores. */ -}}
 {{- define "hap.followed" -}}
+{{- $keys := list "telemetry.listen" "telemetry.page.listen" "worker.drain" "worker.mode" "gardener.kubeconfig" "gardener.namespace" "gardener.resource" "gardener.events"
+  "policy.configMap" "policy.namespace" "policy.file" "policy.kubeconfig" "policy.catalog"
+  "network.config" "network.file" "network.kubeconfig" "network.clusterConfigs" "network.required" "network.clusters"
+  "redis.cluster" "redis.sentinelMaster" -}}
 {{- range .Values.env -}}
-{{- $key := get (dict "HAP_TELEMETRY_LISTEN" "telemetry.listen" "HAP_TELEMETRY_PAGE_LISTEN" "telemetry.page.listen" "HAP_WORKER_DRAIN" "worker.drain" "HAP_GARDENER_KUBECONFIG" "gardener.kubeconfig") (upper .name) -}}
-{{- if $key -}}
-{{- fail (printf "env has %s, which outrules config.%s, and the chart's ports, grace and token follow that one: set config.%s" .name $key $key) -}}
+{{- $name := .name -}}
+{{- range $key := $keys -}}
+{{- if eq (lower $name | replace "_" "") (printf "hap%s" $key | replace "." "" | lower) -}}
+{{- fail (printf "env has %s, which outrules config.%s, and the chart's ports, grace, token and rights follow that one: set config.%s" $name $key $key) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
