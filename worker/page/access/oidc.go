@@ -131,16 +131,16 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // keyRequests has no request for the issuer's keys for issuerPause after they could not be fetched: what is asked
 // meanwhile is no failed login, and so is not limited.
-type keyRequests struct{ *login }
+type keyRequests struct{ of *login }
 
 func (k keyRequests) RoundTrip(r *http.Request) (*http.Response, error) {
-	k.mu.Lock()
-	early := k.now().Sub(k.keyless) < issuerPause
-	k.mu.Unlock()
+	k.of.mu.Lock()
+	early := k.of.now().Sub(k.of.keyless) < issuerPause
+	k.of.mu.Unlock()
 	if early {
 		return nil, errIssuer
 	}
-	return k.http.Transport.RoundTrip(r)
+	return k.of.http.Transport.RoundTrip(r)
 }
 
 // issuer returns the issuer's metadata. It requests them until it succeeds once, at most every issuerPause.
