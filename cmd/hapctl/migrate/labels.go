@@ -13,6 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/gardener/verdict"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -71,7 +72,8 @@ with different values, hapctl leaves the account unchanged.
 
 Workers find accounts by their label keys. Stop the workers, rename, set
 gardener.labels to the new keys, and start the workers. The exit code is 5 if hapctl
-left an account unchanged because of a conflict or a concurrent change.`,
+left an account unchanged because of a conflict or a concurrent change, or because
+Gardener refuses to change it.`,
 		Example: `  hapctl migrate labels --config hap-worker.yaml --to default
   hapctl migrate labels --config hap-worker.yaml --to default --apply
   hapctl migrate labels --config hap-worker.yaml --to legacy,dirty=my-dirty`,
@@ -100,7 +102,7 @@ left an account unchanged because of a conflict or a concurrent change.`,
 		case err != nil:
 			return cli.Usagef("--to %s: %w", strings.Join(*to, ","), err)
 		}
-		return migrateLabels(ctx, s, client, all, *apply, *yes)
+		return migrateLabels(ctx, s, client.Rename, all, *apply, *yes)
 	})
 }
 
@@ -124,7 +126,10 @@ func newKeys(to []string) (map[string]string, error) {
 	return keys, nil
 }
 
-func migrateLabels(ctx context.Context, s *cli.Shell, client *gardener.Client, all []gardener.Renaming, apply, yes bool) error {
+// renamer renames the labels of an account, as gardener.Client.Rename does.
+type renamer func(context.Context, gardener.Renaming) error
+
+func migrateLabels(ctx context.Context, s *cli.Shell, rename renamer, all []gardener.Renaming, apply, yes bool) error {
 	v := labelsView{Bindings: []renamedBinding{}, Applied: apply}
 	var todo []gardener.Renaming
 	for _, r := range all {
@@ -144,7 +149,7 @@ func migrateLabels(ctx context.Context, s *cli.Shell, client *gardener.Client, a
 			return err
 		}
 		var more int
-		more, failed = renameLabels(ctx, client, todo, &v)
+		more, failed = renameLabels(ctx, rename, todo, &v)
 		conflicts += more
 	}
 	v.Left = len(v.Bindings) - v.Renamed
@@ -156,21 +161,21 @@ func migrateLabels(ctx context.Context, s *cli.Shell, client *gardener.Client, a
 		s.Say("accounts left: %d; run the same command again, it goes on where it stopped", v.Left)
 		return cli.GardenerError(failed)
 	case conflicts > 0:
-		s.Say("accounts left: %d; run the same command again once their labels are corrected", conflicts)
+		s.Say("accounts left: %d; run the same command again once their labels are corrected, or Gardener permits the change", conflicts)
 		return cli.Said(cli.ExitConflict)
 	}
 	return nil
 }
 
-// renameLabels renames the labels of each account. It counts conflicts and stops at the first
-// other error.
-func renameLabels(ctx context.Context, client *gardener.Client, todo []gardener.Renaming, v *labelsView) (conflicts int, err error) {
+// renameLabels renames the labels of each account. It counts conflicts and what Gardener refuses, which may be about
+// this account alone, and stops at the first other error.
+func renameLabels(ctx context.Context, rename renamer, todo []gardener.Renaming, v *labelsView) (conflicts int, err error) {
 	at := 0
 	for _, r := range todo {
 		for v.Bindings[at].Name != r.Binding {
 			at++
 		}
-		err := client.Rename(ctx, r)
+		err := rename(ctx, r)
 		switch {
 		case err == nil:
 			v.Bindings[at].Renamed = true
@@ -178,9 +183,20 @@ func renameLabels(ctx context.Context, client *gardener.Client, todo []gardener.
 		case errors.Is(err, engine.ErrConflict), engine.CodeOf(err) == engine.CodeUnknownBinding:
 			v.Bindings[at].Conflict = "changed concurrently"
 			conflicts++
+		case errors.Is(err, engine.ErrRefused):
+			v.Bindings[at].Conflict = "refused by Gardener: " + cli.OneLineOf(said(err))
+			conflicts++
 		default:
 			return conflicts, err
 		}
 	}
 	return conflicts, nil
+}
+
+// said returns what the server said in an error of Gardener.
+func said(err error) error {
+	if answer, ok := errors.AsType[*verdict.Error](err); ok {
+		return answer.Err
+	}
+	return err
 }
