@@ -193,7 +193,7 @@ func readBinding(ctx context.Context, s *cli.Shell, cfg *config.Config, name str
 			break
 		}
 	}
-	detail.Runtimes, err = readRuntimes(ctx, store, []string{detail.Pool}, f)
+	detail.Runtimes, _, err = readRuntimes(ctx, store, []string{detail.Pool}, f)
 	return detail, true, err
 }
 

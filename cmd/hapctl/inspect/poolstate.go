@@ -95,12 +95,14 @@ func ReadState(ctx context.Context, s *cli.Shell, cfg *config.Config) (*simulate
 			return nil
 		}))
 	})
-	group.Go(func() error { return readPools(ctx, store, state) })
+	group.Go(func() error { return readPools(ctx, store, cfg.Redis.URL, state) })
 	group.Go(func() error { return readRanges(ctx, store, state) })
 	return state, group.Wait()
 }
 
-func readPools(ctx context.Context, store *counters.Store, state *simulate.State) error {
+// readPools reads the records of Redis at the given address. It returns an error if a pool is not built: without its
+// runtimes, its accounts would seem to be free.
+func readPools(ctx context.Context, store *counters.Store, at config.URLs, state *simulate.State) error {
 	names, err := store.Pools(ctx)
 	if err != nil {
 		return err
@@ -111,15 +113,16 @@ func readPools(ctx context.Context, store *counters.Store, state *simulate.State
 		if err != nil {
 			return err
 		}
-		p := simulate.PoolState{Name: name, Sequence: status.Sequence, Paused: status.Paused}
 		records, err := view.Gather(store.Bindings(ctx, name))
 		if err != nil {
-			return err
+			return unbuiltPool(err, name, at)
 		}
 		runtimes, err := view.Gather(store.Runtimes(ctx, name))
-		p.Accounts, p.Runtimes = simulate.Accounts(records), simulate.Runtimes(runtimes)
-		state.Pools[i] = p
-		return err
+		state.Pools[i] = simulate.PoolState{
+			Name: name, Sequence: status.Sequence, Paused: status.Paused,
+			Accounts: simulate.Accounts(records), Runtimes: simulate.Runtimes(runtimes),
+		}
+		return unbuiltPool(err, name, at)
 	})
 	if err != nil {
 		return err
@@ -136,6 +139,14 @@ func readPools(ctx context.Context, store *counters.Store, state *simulate.State
 		}
 	}
 	return nil
+}
+
+// unbuiltPool adds the pool and the remedy to account.ErrNotBuilt, and returns any other error as it is.
+func unbuiltPool(err error, pool string, at config.URLs) error {
+	if errors.Is(err, account.ErrNotBuilt) {
+		return cli.NotBuilt(fmt.Errorf("pool %s is not built", pool), at)
+	}
+	return err
 }
 
 // readRanges reads the network blocks, if Redis has any.

@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -173,23 +174,30 @@ func listRuntimes(ctx context.Context, s *cli.Shell, cfg *config.Config, f runti
 			return err
 		}
 	}
-	runtimes, err := readRuntimes(ctx, store, pools, f)
-	if err != nil {
+	runtimes, unbuilt, err := readRuntimes(ctx, store, pools, f)
+	switch {
+	case err != nil:
 		return err
+	case f.pool != "" && len(unbuilt) > 0:
+		return unbuiltPool(account.ErrNotBuilt, f.pool, cfg.Redis.URL)
 	}
+	view.SayUnbuilt(s, unbuilt)
 	return s.PrintSome(runtimeList{Runtimes: runtimes}, len(runtimes), "runtimes")
 }
 
 // readRuntimes returns the runtimes of the pools that the filter selects, sorted by id. A runtime that
-// changed during the read is returned once.
-func readRuntimes(ctx context.Context, store *counters.Store, pools []string, f runtimeFilter) ([]runtimeView, error) {
-	found := make([][]runtimeView, len(pools))
-	err := view.EachPool(ctx, pools, func(ctx context.Context, i int, pool string) error {
+// changed during the read is returned once. unbuilt are those of the pools that are not built.
+func readRuntimes(ctx context.Context, store *counters.Store, pools []string, f runtimeFilter) (runtimes []runtimeView, unbuilt []string, err error) {
+	found, lost := make([][]runtimeView, len(pools)), make([]bool, len(pools))
+	err = view.EachPool(ctx, pools, func(ctx context.Context, i int, pool string) error {
 		read := store.Runtimes(ctx, pool)
 		if f.binding != "" {
 			read = store.RuntimesOn(ctx, pool, f.binding)
 		}
 		all, err := view.Gather(read)
+		if lost[i] = errors.Is(err, account.ErrNotBuilt); lost[i] {
+			return nil
+		}
 		for _, rt := range all {
 			if f.takes(rt.Runtime) {
 				found[i] = append(found[i], viewOfRuntime(rt.ID, pool, rt.Runtime))
@@ -197,11 +205,16 @@ func readRuntimes(ctx context.Context, store *counters.Store, pools []string, f 
 		}
 		return err
 	})
-	runtimes := append([]runtimeView{}, slices.Concat(found...)...) // not nil, even if nothing is found
+	for i, pool := range pools {
+		if lost[i] {
+			unbuilt = append(unbuilt, pool)
+		}
+	}
+	runtimes = append([]runtimeView{}, slices.Concat(found...)...) // not nil, even if nothing is found
 	slices.SortFunc(runtimes, func(a, b runtimeView) int {
 		return cmp.Or(natural.Compare(a.RuntimeID, b.RuntimeID), natural.Compare(a.Pool, b.Pool), cmp.Compare(b.Sequence, a.Sequence))
 	})
-	return slices.CompactFunc(runtimes, func(a, b runtimeView) bool { return a.RuntimeID == b.RuntimeID && a.Pool == b.Pool }), err
+	return slices.CompactFunc(runtimes, func(a, b runtimeView) bool { return a.RuntimeID == b.RuntimeID && a.Pool == b.Pool }), unbuilt, err
 }
 
 // showRuntime shows one runtime.

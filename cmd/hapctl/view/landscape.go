@@ -105,11 +105,14 @@ func (r *Records) readPools(ctx context.Context, store *counters.Store, names []
 			return err
 		}
 		if r.guests != nil && engine.ParsePool(name).Shared {
-			if found[i].guests, err = store.Tenants(ctx, name); err != nil && !errors.Is(err, account.ErrNotBuilt) {
-				return err
-			}
+			found[i].guests, err = store.Tenants(ctx, name)
 		}
-		found[i].records, err = Gather(store.Bindings(ctx, name))
+		if err == nil {
+			found[i].records, err = Gather(store.Bindings(ctx, name))
+		}
+		if errors.Is(err, account.ErrNotBuilt) { // lost since its status was read
+			found[i], err = read{}, nil
+		}
 		return err
 	})
 	if err != nil {
@@ -137,13 +140,11 @@ func EachPool(ctx context.Context, names []string, f func(ctx context.Context, i
 	return group.Wait()
 }
 
-// Gather collects a sequence. It returns nil if the pool is not built, or is lost during the read.
+// Gather collects a sequence up to its first error, which is account.ErrNotBuilt if the pool is not built, or is lost
+// during the read.
 func Gather[T any](all iter.Seq2[T, error]) ([]T, error) {
 	var found []T
 	for one, err := range all {
-		if errors.Is(err, account.ErrNotBuilt) {
-			return nil, nil
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -229,6 +230,11 @@ func (l Landscape) SayUnbuilt(s *cli.Shell) {
 			unbuilt = append(unbuilt, name)
 		}
 	}
+	SayUnbuilt(s, unbuilt)
+}
+
+// SayUnbuilt tells the user that these pools are not built.
+func SayUnbuilt(s *cli.Shell, unbuilt []string) {
 	if len(unbuilt) > 0 {
 		slices.SortFunc(unbuilt, natural.Compare)
 		s.Say("not built in Redis: pool %s; a worker builds it with the next request for it, or when it starts", strings.Join(unbuilt, ", "))
