@@ -30,6 +30,9 @@ const (
 
 	// mostConfigMapBytes is the API's limit for all values of a ConfigMap together.
 	mostConfigMapBytes = 1 << 20
+
+	// requestTimeout bounds one request.
+	requestTimeout = 5 * time.Second
 )
 
 // The errors of a Store beside those of package engine.
@@ -42,9 +45,10 @@ var (
 // Store reads and changes the policy of one ConfigMap: it needs the right to get and
 // update the ConfigMap of that name only. It is safe for concurrent use.
 type Store struct {
-	api    dynamic.ResourceInterface
-	server string
-	opts   Options
+	api     dynamic.ResourceInterface
+	server  string
+	opts    Options
+	timeout time.Duration // of one request
 }
 
 // NewStore returns a Store, and sends no request. An empty key stands for the constant Key.
@@ -57,7 +61,7 @@ func NewStore(config *rest.Config, namespace, name, key string) (*Store, error) 
 	if err != nil {
 		return nil, fmt.Errorf("gardener: %w", err)
 	}
-	return &Store{api: api.Resource(configMaps).Namespace(namespace), server: config.Host, opts: opts}, nil
+	return &Store{api: api.Resource(configMaps).Namespace(namespace), server: config.Host, opts: opts, timeout: requestTimeout}, nil
 }
 
 // Namespace returns the namespace of the ConfigMap.
@@ -85,6 +89,8 @@ type Version struct {
 
 // Read returns the policy and its previous version. Errors: ErrNoConfigMap, engine.ErrUnavailable.
 func (p *Store) Read(ctx context.Context) (Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
 	o, err := p.api.Get(ctx, p.opts.Name, metav1.GetOptions{})
 	if err != nil {
 		return Version{}, judged("get", p.opts, err, false)
@@ -171,6 +177,8 @@ func (p *Store) Write(ctx context.Context, over Version, text string, now time.T
 	}
 	annotations[AnnotationApplied] = policy.Digest([]byte(text)) + " " + now.UTC().Format(time.RFC3339)
 	o.SetAnnotations(annotations)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
 	written, err := p.api.Update(ctx, o, metav1.UpdateOptions{FieldManager: kube.FieldManager})
 	if err != nil {
 		return Version{}, judged("update", p.opts, err, true)

@@ -121,3 +121,11 @@ type Error struct {
 
 func (e *Error) Error() string   { return fmt.Sprintf("%s: %v: %v", e.Op, e.As, e.Err) }
 func (e *Error) Unwrap() []error { return []error{e.As, e.Err} }
+
+// Said returns what the server or the network said where err wraps an Error, and otherwise err.
+func Said(err error) error {
+	if failed, ok := errors.AsType[*Error](err); ok {
+		return failed.Err
+	}
+	return err
+}

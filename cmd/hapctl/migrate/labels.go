@@ -184,19 +184,11 @@ func renameLabels(ctx context.Context, rename renamer, todo []gardener.Renaming,
 			v.Bindings[at].Conflict = "changed concurrently"
 			conflicts++
 		case errors.Is(err, engine.ErrRefused):
-			v.Bindings[at].Conflict = "refused by Gardener: " + cli.OneLineOf(said(err))
+			v.Bindings[at].Conflict = "refused by Gardener: " + cli.OneLineOf(verdict.Said(err))
 			conflicts++
 		default:
 			return conflicts, err
 		}
 	}
 	return conflicts, nil
-}
-
-// said returns what the server said in an error of Gardener.
-func said(err error) error {
-	if answer, ok := errors.AsType[*verdict.Error](err); ok {
-		return answer.Err
-	}
-	return err
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -11,7 +12,10 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/policy"
+	"github.com/hap-worker/hap-worker/gardener/policyconfig"
+	"github.com/hap-worker/hap-worker/gardener/verdict"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -176,9 +180,31 @@ func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *poli
 		return err
 	}
 	written, err := p.store.Write(ctx, p.version, string(content), time.Now())
+	switch {
+	case errors.Is(err, engine.ErrUnknownResult):
+		written, err = p.lookAgain(ctx, s, content, err)
+	case err != nil:
+		err = p.failed(err)
+	}
 	if err != nil {
-		return p.failed(err)
+		return err
 	}
 	v.Changed, v.ResourceVersion = true, written.ResourceVersion
 	return s.Print(v)
+}
+
+// lookAgain reads the ConfigMap after a change to content whose answer was lost: a rollback that took place and is
+// repeated returns to the policy that it replaced. It returns an error unless the ConfigMap has content.
+func (p *policyInForce) lookAgain(ctx context.Context, s *cli.Shell, content []byte, lost error) (policyconfig.Version, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cli.ReadWithin) // ctx may be what ended
+	defer cancel()
+	now, err := p.store.Read(ctx)
+	switch {
+	case err == nil && now.Found && now.Text == string(content):
+		s.Say("the policy was replaced, though the answer was lost (%s)", cli.OneLineOf(verdict.Said(lost)))
+		return now, nil
+	case err == nil && now.ResourceVersion == p.version.ResourceVersion:
+		return now, fmt.Errorf("nothing was changed: %s", cli.OneLineOf(verdict.Said(lost)))
+	}
+	return now, fmt.Errorf("%s; look at hapctl policy show before you repeat it", cli.OneLineOf(lost))
 }
