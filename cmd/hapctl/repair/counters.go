@@ -5,6 +5,7 @@ package repair
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
@@ -306,11 +308,9 @@ const (
 // right to write seals and the record of the epochs in force. It returns false if no worker runs, or if not
 // all is built within workersWithin.
 func builtByWorkers(ctx context.Context, s *cli.Shell, p *sources) (bool, error) {
-	info, err := cli.WorkersConsumer(ctx, p.js, p.subjects)
-	if err == nil && info.NumWaiting == 0 && info.NumAckPending == 0 {
+	if !workersMayRun(ctx, s, p) {
 		return false, ctx.Err()
 	}
-	s.Say("rebuild: running workers do it, and begin within %s", workersLook)
 	places := bucketNames()
 	for _, pool := range p.gardener.Pools() {
 		places = append(places, pool.Name())
@@ -331,6 +331,20 @@ func builtByWorkers(ctx context.Context, s *cli.Shell, p *sources) (bool, error)
 		case <-tick.C:
 		}
 	}
+}
+
+// workersMayRun reports whether a worker runs, or whether that is not known, and tells the user either.
+func workersMayRun(ctx context.Context, s *cli.Shell, p *sources) bool {
+	info, err := cli.WorkersConsumer(ctx, p.js, p.subjects)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound), err == nil && info.NumWaiting == 0 && info.NumAckPending == 0:
+		return false
+	case err != nil:
+		s.Say("rebuild: it is not known whether workers run (%s); those that do build it within %s, else hapctl does", cli.OneLineOf(err), workersWithin)
+	default:
+		s.Say("rebuild: running workers do it, and begin within %s", workersLook)
+	}
+	return true
 }
 
 func bucketNames() []string {

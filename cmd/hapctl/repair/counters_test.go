@@ -11,9 +11,13 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/memory"
@@ -119,6 +123,33 @@ func TestVerifyOutOfTime(t *testing.T) {
 			t.Errorf("it ends with %v, exit code %d", err, cli.ExitCode(err))
 		}
 	})
+}
+
+// TestRebuildWithoutWorkers: without the consumer of the workers, none runs, and nothing is waited for.
+func TestRebuildWithoutWorkers(t *testing.T) {
+	t.Parallel()
+	server := eventstest.Server(t)
+	if _, err := storage.Setup(t.Context(), server.JetStream(), storage.Options{Manage: true}); err != nil {
+		t.Fatal(err)
+	}
+	p := &sources{js: server.JetStream()}
+	if err := p.js.DeleteConsumer(t.Context(), events.StreamEvents, events.ConsumerWorker); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		t.Fatal(err)
+	}
+	var err error
+	if p.subjects, err = events.NewSubjects(""); err != nil {
+		t.Fatal(err)
+	}
+	var talk bytes.Buffer
+	s := cli.New(strings.NewReader(""), io.Discard, &talk)
+	if workersMayRun(t.Context(), s, p) || talk.Len() > 0 {
+		t.Errorf("without a consumer it says\n%s", &talk)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if !workersMayRun(over, s, p) || !strings.Contains(talk.String(), "it is not known whether workers run") || !strings.Contains(talk.String(), "within 1m0s") {
+		t.Errorf("if it cannot be asked, it says\n%s", &talk)
+	}
 }
 
 func kinds(drifts []driftView) string {
