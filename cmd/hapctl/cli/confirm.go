@@ -26,6 +26,15 @@ func (s *Shell) Confirm(ctx context.Context, what string, yes bool) error {
 	return s.Ask(ctx, what)
 }
 
+// ShowAffected shows on standard error what a change is about to affect: at most 20 rows, shortened as by FittedText.
+func (s *Shell) ShowAffected(header []string, rows [][]string, shorten ...string) {
+	const most = 20
+	FittedText(s.Stderr, false, header, rows[:min(most, len(rows))], shorten...)
+	if more := len(rows) - most; more > 0 {
+		s.Say("and %d more", more)
+	}
+}
+
 // Ask asks for consent on a terminal. It returns an error if the user does not consent, and the error of ctx as
 // soon as ctx ends: the read of the answer then goes on until the program ends.
 func (s *Shell) Ask(ctx context.Context, what string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,7 +146,8 @@ func migrateLabels(ctx context.Context, s *cli.Shell, rename renamer, all []gard
 	conflicts := len(v.Bindings) - len(todo)
 	var failed error
 	if apply && len(todo) > 0 {
-		if err := s.Confirm(ctx, "rename the labels of "+cli.Count(len(todo), "account")+"; workers that still run with the present keys do not find them then", yes); err != nil {
+		what := "rename the labels of " + cli.Count(len(todo), "account") + " (" + showRenamings(s, todo) + ")"
+		if err := s.Confirm(ctx, what+"; workers that still run with the present keys do not find them then", yes); err != nil {
 			return err
 		}
 		var more int
@@ -165,6 +167,24 @@ func migrateLabels(ctx context.Context, s *cli.Shell, rename renamer, all []gard
 		return cli.Said(cli.ExitConflict)
 	}
 	return nil
+}
+
+// showRenamings shows the accounts that are about to change, and returns which keys become which, for the question.
+func showRenamings(s *cli.Shell, todo []gardener.Renaming) string {
+	var rows [][]string
+	var pairs []string
+	for _, r := range todo {
+		var labels []string
+		for _, l := range r.Labels {
+			labels = append(labels, l.From+"="+l.Value)
+			if pair := l.From + " to " + l.To; !slices.Contains(pairs, pair) {
+				pairs = append(pairs, pair)
+			}
+		}
+		rows = append(rows, []string{r.Binding, strings.Join(labels, ", ")})
+	}
+	s.ShowAffected([]string{"BINDING", "LABELS"}, rows, "BINDING")
+	return strings.Join(pairs, ", ")
 }
 
 // renameLabels renames the labels of each account. It counts conflicts and what Gardener refuses, which may be about

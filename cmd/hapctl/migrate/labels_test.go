@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -60,5 +61,23 @@ func TestRenameUnavailable(t *testing.T) {
 	err := migrateLabels(t.Context(), s, rename, olderKeys("aws-1", "aws-2"), true, true)
 	if cli.ExitCode(err) != cli.ExitFailure || !strings.Contains(err.Error(), cli.GardenerSetting) || !strings.Contains(talk.String(), "accounts left: 2; run the same command again, it goes on where it stopped") {
 		t.Errorf("it ends with %v and says\n%s", err, talk.String())
+	}
+}
+
+// TestRenameSaysWhat: before hapctl asks, it shows accounts that it would change, and the keys.
+func TestRenameSaysWhat(t *testing.T) {
+	t.Parallel()
+	var talk bytes.Buffer
+	s := cli.New(strings.NewReader(""), io.Discard, &talk)
+	var names []string
+	for n := range 23 {
+		names = append(names, fmt.Sprintf("aws-%02d", n))
+	}
+	if err := migrateLabels(t.Context(), s, nil, olderKeys(names...), true, false); cli.ExitCode(err) != cli.ExitUsage {
+		t.Fatal(err)
+	}
+	rows, _, asked := strings.Cut(talk.String(), "hapctl: and 3 more\nhapctl: rename the labels of 23 accounts (hyperscaler-type to hyperscalerType); workers")
+	if !asked || !strings.Contains(rows, "aws-19   hyperscaler-type=aws") || strings.Contains(rows, "aws-20") {
+		t.Errorf("it says\n%s", &talk)
 	}
 }

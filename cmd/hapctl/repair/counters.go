@@ -65,17 +65,24 @@ func (v verification) Show(w io.Writer, wide bool) {
 		if len(part.drifts) == 0 {
 			continue
 		}
-		rows := make([][]string, len(part.drifts))
-		for i, d := range part.drifts {
-			rows[i] = cli.Dashed([]string{string(d.Kind), d.Pool, d.Binding, d.RuntimeID, string(d.Remedy), d.Message})
-		}
-		cli.FittedText(w, wide, []string{part.title, "POOL", "BINDING", "RUNTIME", "REMEDY", "WHAT"}, rows, "RUNTIME", "POOL", "BINDING")
+		header, rows := driftRows(part.title, part.drifts)
+		cli.FittedText(w, wide, header, rows, driftShort...)
 		fmt.Fprintln(w)
 	}
 	cli.Pairs(w, append([][2]string{
 		{"RUNTIMES", strconv.Itoa(v.Runtimes)}, {"BINDINGS", strconv.Itoa(v.Bindings)}, {"REPLIES", strconv.Itoa(v.Replies)},
 		{"DRIFTS", strconv.Itoa(len(v.Drifts))},
 	}, cli.FoldedPair("NOT BUILT", strings.Join(v.NotBuilt, ", "))...))
+}
+
+// driftShort are the columns of drifts that are shortened first.
+var driftShort = []string{"RUNTIME", "POOL", "BINDING"}
+
+func driftRows(title string, drifts []driftView) (header []string, rows [][]string) {
+	for _, d := range drifts {
+		rows = append(rows, cli.Dashed([]string{string(d.Kind), d.Pool, d.Binding, d.RuntimeID, string(d.Remedy), d.Message}))
+	}
+	return []string{title, "POOL", "BINDING", "RUNTIME", "REMEDY", "WHAT"}, rows
 }
 
 func newVerify(s *cli.Shell) *cobra.Command {
@@ -131,8 +138,10 @@ func runVerify(ctx context.Context, s *cli.Shell, audit *audit.Audit, tell *prog
 		return cli.GardenerError(err)
 	}
 	var changed []account.Drift
-	if n := repairable(found.Drifts, drainIdle); repair && n > 0 {
-		if err := s.Confirm(ctx, fmt.Sprintf("repair %d of %d drifts in Redis", n, len(found.Drifts)), yes); err != nil {
+	if drifts, how := repairable(found.Drifts, drainIdle); repair && len(drifts) > 0 {
+		header, rows := driftRows("DRIFT", viewOfDrifts(drifts))
+		s.ShowAffected(header, rows, driftShort...)
+		if err := s.Confirm(ctx, fmt.Sprintf("repair %d of %d drifts in Redis (%s)", len(drifts), len(found.Drifts), how), yes); err != nil {
 			return err
 		}
 		found, changed, err = runRepair(ctx, s, audit, tell, found, drainIdle)
@@ -173,14 +182,24 @@ func runRepair(ctx context.Context, s *cli.Shell, a *audit.Audit, tell *progress
 	return found, changed, err
 }
 
-func repairable(drifts []account.Drift, drainIdle bool) int {
-	n := 0
-	for _, d := range drifts {
-		if r := d.Remedy(); r == account.Mended || r == account.Doubted || r == account.DrainOnly && drainIdle {
-			n++
+// repairable returns the drifts that a repair changes, and how many of them by each remedy, for the question.
+func repairable(drifts []account.Drift, drainIdle bool) (all []account.Drift, how string) {
+	var counts []string
+	for _, r := range []struct {
+		remedy     account.Remedy
+		verb, noun string
+	}{{account.Mended, "mend", "drift"}, {account.Doubted, "doubt", "drift"}, {account.DrainOnly, "drain", "claimed account"}} {
+		before := len(all)
+		for _, d := range drifts {
+			if d.Remedy() == r.remedy && (r.remedy != account.DrainOnly || drainIdle) {
+				all = append(all, d)
+			}
+		}
+		if n := len(all) - before; n > 0 {
+			counts = append(counts, r.verb+" "+cli.Count(n, r.noun))
 		}
 	}
-	return n
+	return all, strings.Join(counts, ", ")
 }
 
 // rebuilt is the output of rebuild.

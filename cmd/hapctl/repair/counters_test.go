@@ -125,6 +125,23 @@ func TestVerifyOutOfTime(t *testing.T) {
 	})
 }
 
+// TestRepairSaysWhat: before hapctl asks, it shows the drifts that it would repair, and how.
+func TestRepairSaysWhat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		redis := crooked{Counters: memory.NewCounters()}
+		var talk bytes.Buffer
+		s := cli.New(strings.NewReader(""), io.Discard, &talk)
+		if err := runVerify(t.Context(), s, redis.audit(t), newProgress(s), true, false, false); cli.ExitCode(err) != cli.ExitUsage {
+			t.Fatal(err)
+		}
+		rows, _, asked := strings.Cut(talk.String(), "hapctl: repair 2 of 2 drifts in Redis (mend 1 drift, doubt 1 drift)")
+		if !asked || !strings.Contains(rows, "label-missing  aws   a ") || !strings.Contains(rows, "count-wrong    aws   a ") {
+			t.Errorf("it says\n%s", &talk)
+		}
+	})
+}
+
 // TestRebuildWithoutWorkers: without the consumer of the workers, none runs, and nothing is waited for.
 func TestRebuildWithoutWorkers(t *testing.T) {
 	t.Parallel()
