@@ -218,8 +218,12 @@ func runAdopt(ctx context.Context, s *cli.Shell, b *bearings, yes, dryRun bool) 
 	}
 	var replaced []string
 	for _, p := range b.view.Places[1:] {
-		if p.Recorded && p.Same && p.landscape() == b.own {
+		if p.Recorded && p.Same && (p.landscape() == b.own || b.own.Cluster == "") {
 			continue
+		}
+		if p.Cluster != "" && b.own.Cluster == "" {
+			return fmt.Errorf("nothing was changed: %s at %s has %s, and the uid of the bindings' namespace is not known; use a kubeconfig with the right to get namespace %s",
+				p.Place, p.At, p.told(), b.own.Namespace)
 		}
 		v.Changed = append(v.Changed, p.Place)
 		replaced = append(replaced, fmt.Sprintf("%s at %s, which has %s", p.Place, p.At, p.told()))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -78,6 +79,46 @@ func TestAdoptionFails(t *testing.T) {
 			}
 			if !slices.Equal(v.Changed, c.changed) || c.changed == nil && out.Len() > 0 {
 				t.Errorf("the output is %s", out.String())
+			}
+		})
+	}
+}
+
+// TestAdoptWithoutUID: where the namespace may not be read, a record keeps the uid that it has.
+func TestAdoptWithoutUID(t *testing.T) {
+	t.Parallel()
+	own := engine.Landscape{Namespace: "garden-kyma", Resource: "credentialsbindings"}
+	record := func(place, namespace, uid string, same bool) placeView {
+		return placeView{Place: place, Recorded: true, Namespace: namespace, Resource: own.Resource, Cluster: uid, Same: same}
+	}
+	for _, c := range []struct {
+		name          string
+		redis, ledger placeView
+		changed       string // null if there is an error
+	}{
+		{"same", record("redis", "garden-kyma", "u-1", true), record("ledger", "garden-kyma", "u-1", true), "[]"},
+		{"another with a uid", record("redis", "garden-old", "u-1", false), record("ledger", "garden-kyma", "u-1", true), "null"},
+		{"another without", record("redis", "garden-old", "", false), record("ledger", "garden-kyma", "", true), `["redis"]`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := &bearings{
+				own: own, ledger: &lossy{}, view: landscapeView{Places: []placeView{{Place: "gardener"}, c.redis, c.ledger}},
+				adoptRedis: func(context.Context, engine.Landscape) error { return nil },
+			}
+			var out bytes.Buffer
+			s := cli.New(strings.NewReader(""), &out, io.Discard)
+			s.Format = cli.FormatJSON
+			err := runAdopt(t.Context(), s, b, true, false)
+			if refused := c.changed == "null"; refused != (err != nil) || refused && !strings.Contains(err.Error(), "the right to get namespace garden-kyma") {
+				t.Errorf("it ends with %v", err)
+			}
+			var v adoption
+			if err == nil && json.Unmarshal(out.Bytes(), &v) != nil {
+				t.Fatalf("the output is %q", &out)
+			}
+			if changed, _ := json.Marshal(v.Changed); string(changed) != c.changed {
+				t.Errorf("it changes %s", changed)
 			}
 		})
 	}
