@@ -18,6 +18,7 @@ func TestInTime(t *testing.T) {
 	defer cancel()
 	<-over.Done()
 	unreachable := &engine.Error{Code: engine.CodeInternal, Err: context.DeadlineExceeded}
+	silent := fmt.Errorf("%w: %w", engine.ErrUnavailable, context.DeadlineExceeded)
 	for _, c := range []struct {
 		ctx  context.Context
 		err  error
@@ -27,6 +28,8 @@ func TestInTime(t *testing.T) {
 		{t.Context(), unreachable, 1}, // a shorter limit has passed, such as ConnectWithin
 		{over, nil, 0},
 		{over, unreachable, 124},
+		{t.Context(), GardenerError(silent), 1},
+		{over, GardenerError(silent), 124},
 		{over, Usagef("wrong flag"), 2},
 		{over, Said(5), 5},
 	} {

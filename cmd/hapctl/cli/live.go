@@ -185,12 +185,13 @@ func OpenGardener(ctx context.Context, s *Shell, c config.Gardener) (*gardener.C
 // GardenerSetting names the settings that say where Gardener is.
 const GardenerSetting = "--kubeconfig, KUBECONFIG or gardener.kubeconfig and gardener.namespace of --config"
 
-// GardenerError adds which setting to check if the API is unreachable.
+// GardenerError adds which setting to check if the API is unreachable. The result does not wrap err, so that the time of
+// one request, which may be over, does not count as that of the command: InTime knows the latter.
 func GardenerError(err error) error {
 	if err == nil || !errors.Is(err, engine.ErrUnavailable) {
 		return err
 	}
-	return &ExitError{Code: ExitFailure, Err: fmt.Errorf("%s; check %s", OneLineOf(err), GardenerSetting)}
+	return fmt.Errorf("%s; check %s", OneLineOf(err), GardenerSetting)
 }
 
 // unreachable returns the error for a connection that was not made. It is a failure and never the time-out of

@@ -217,7 +217,8 @@ func NewSimulate(s *cli.Shell) *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(ctx, *timeout)
 			defer cancel()
-			return inspect.ReadState(ctx, s, cfg)
+			state, err := inspect.ReadState(ctx, s, cfg)
+			return state, cli.InTime(ctx, err)
 		})
 	}
 	return cmd
