@@ -2,12 +2,14 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -56,26 +58,32 @@ func (w *watching) wrap(s *cli.Shell, cmd *cobra.Command, read func(context.Cont
 }
 
 // run shows the result of read repeatedly: count times if count is not 0, and until ctx ends, as at ^C. It
-// returns the first error of read. It redraws a terminal. Elsewhere it writes one table or YAML document
+// returns the error of the first read, and later only a *engine.ForeignError; it tells the user any other. It redraws a terminal. Elsewhere it writes one table or YAML document
 // after another. In JSON, each document is a line.
 func (w *watching) run(ctx context.Context, s *cli.Shell, cfg *config.Config, timeout time.Duration, read func(context.Context, *config.Config) (cli.View, error)) error {
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
-	for shown := 1; ; shown++ {
+	for shown := 0; ; {
 		reading, cancel := context.WithTimeout(ctx, timeout)
 		v, err := read(reading, cfg)
+		err = cli.InTime(reading, err)
 		cancel()
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
+		_, foreign := errors.AsType[*engine.ForeignError](err)
+		switch {
+		case err == nil:
+			if err := w.draw(s, v, shown == 0); err != nil {
+				return err
+			}
+			if shown++; shown == w.count {
+				return nil
+			}
+		case foreign, shown == 0:
 			return err
-		}
-		if err := w.draw(s, v, shown == 1); err != nil {
-			return err
-		}
-		if shown == w.count {
-			return nil
+		default:
+			s.Say("%s; looking again in %s", cli.OneLineOf(err), w.every)
 		}
 		select {
 		case <-ctx.Done():

@@ -3,12 +3,14 @@ package inspect
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
@@ -63,5 +65,38 @@ func TestWatchEnds(t *testing.T) {
 	})
 	if err != nil || strings.Count(out.String(), "\n") != 3 {
 		t.Errorf("%v, %d lines", err, strings.Count(out.String(), "\n"))
+	}
+}
+
+// TestWatchGoesOn: a reading that fails does not end --watch, unless it is the first, or the place is foreign.
+func TestWatchGoesOn(t *testing.T) {
+	t.Parallel()
+	lost, foreign := errors.New("connection reset"), &engine.ForeignError{}
+	for _, c := range []struct {
+		name  string
+		reads []error
+		want  error
+		shown int
+	}{
+		{"fails once", []error{nil, lost, nil}, nil, 2},
+		{"never succeeds", []error{lost}, lost, 0},
+		{"another landscape", []error{nil, foreign}, foreign, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var out, talk bytes.Buffer
+			s := &cli.Shell{Stdout: cli.Stream{To: &out}, Stderr: cli.Stream{To: &talk}, Format: cli.FormatJSON}
+			w, n := watching{on: true, every: time.Millisecond, count: 2}, 0
+			err := w.run(t.Context(), s, nil, time.Minute, func(context.Context, *config.Config) (cli.View, error) {
+				n++
+				return colouredPools(), c.reads[n-1]
+			})
+			if !errors.Is(err, c.want) || strings.Count(out.String(), "\n") != c.shown {
+				t.Errorf("%v, %d lines", err, strings.Count(out.String(), "\n"))
+			}
+			if told := strings.Contains(talk.String(), "connection reset"); told != (c.want == nil) {
+				t.Errorf("it says %s", &talk)
+			}
+		})
 	}
 }
