@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Dashed replaces empty cells of row by "-", so that a program can also split the columns.
@@ -67,4 +68,12 @@ func Numbered(number int, text string) string {
 		return text
 	}
 	return fmt.Sprintf("%d: %s", number, text)
+}
+
+// NoText returns data if it is no UTF-8, which the text of a JSON string cannot have, and otherwise nil.
+func NoText(data []byte) []byte {
+	if utf8.Valid(data) {
+		return nil
+	}
+	return data
 }

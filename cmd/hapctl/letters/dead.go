@@ -55,8 +55,13 @@ func LetterOf(l dead.Letter) Letter {
 // letterDetail is a dead letter with its headers and data.
 type letterDetail struct {
 	Letter
-	Headers map[string][]string `json:"headers"`
-	Data    string              `json:"data"`
+	Headers    map[string][]string `json:"headers"`
+	Data       string              `json:"data"`
+	DataBase64 []byte              `json:"dataBase64,omitempty"` // the data, if it is no UTF-8
+}
+
+func detailOf(l dead.Letter) letterDetail {
+	return letterDetail{Letter: LetterOf(l), Headers: l.Header, Data: string(l.Data), DataBase64: cli.NoText(l.Data)}
 }
 
 func (v letterDetail) Show(w io.Writer, wide bool) {
@@ -183,7 +188,7 @@ func newDeadShow(s *cli.Shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.Print(letterDetail{Letter: LetterOf(l), Headers: l.Header, Data: string(l.Data)})
+			return s.Print(detailOf(l))
 		})
 	})
 }

@@ -67,8 +67,9 @@ func (v foreignList) Show(w io.Writer, wide bool) {
 // foreignDetail is a message that workers cannot read, with its headers and data.
 type foreignDetail struct {
 	foreignView
-	Headers map[string][]string `json:"headers"`
-	Data    string              `json:"data"`
+	Headers    map[string][]string `json:"headers"`
+	Data       string              `json:"data"`
+	DataBase64 []byte              `json:"dataBase64,omitempty"` // the data, if it is no UTF-8
 }
 
 func (v foreignDetail) Show(w io.Writer, _ bool) {
@@ -150,7 +151,7 @@ func newForeignShow(s *cli.Shell) *cobra.Command {
 	}
 	return s.Reader(cmd, "for NATS", func(ctx context.Context, cfg *config.Config, args []string) error {
 		return withForeignMessage(ctx, s, cfg, args, func(_ *foreign.Messages, m foreign.Message) error {
-			return s.Print(foreignDetail{foreignView: viewOfForeign(m), Headers: m.Header, Data: string(m.Data)})
+			return s.Print(foreignDetail{foreignView: viewOfForeign(m), Headers: m.Header, Data: string(m.Data), DataBase64: cli.NoText(m.Data)})
 		})
 	})
 }
