@@ -36,6 +36,7 @@ func (r *Requester) settleDoubt(ctx context.Context, e events.Event, given, yes 
 		return err
 	}
 	r.Shell.Say("%s", doubt)
+	r.Shell.Announce(fmt.Sprintf("publish the %s", e.Type))
 	if !cli.Terminal(r.Shell.Stdin) {
 		return nil
 	}
