@@ -32,7 +32,6 @@ type identity struct {
 func (i *identity) opened(p engine.Place, recorded bool, err error) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	p.Landscape.Shadow = false // a shadow's places are compared with the workers' bindings
 	for _, before := range i.places {
 		if before.At == p.At {
 			continue
@@ -145,10 +144,20 @@ func (s *Shell) RedisClaimed(c config.Redis, l engine.Landscape, err error) erro
 
 // LedgerIs compares the landscape in a ledger's metadata with the other places.
 func (s *Shell) LedgerIs(stream jetstream.StreamConfig, cfg *config.Config) error {
+	return s.ledgerIs(stream, cfg, false)
+}
+
+// ShadowsLedgerIs is LedgerIs for the ledger of a shadow, which decides on the workers' bindings.
+func (s *Shell) ShadowsLedgerIs(stream jetstream.StreamConfig, cfg *config.Config) error {
+	return s.ledgerIs(stream, cfg, true)
+}
+
+func (s *Shell) ledgerIs(stream jetstream.StreamConfig, cfg *config.Config, shadows bool) error {
 	if err := s.configuredFor(cfg.Gardener); err != nil {
 		return err
 	}
 	l, recorded, err := storage.LandscapeOf(stream)
+	l.Shadow = l.Shadow && !shadows
 	return s.identity.opened(engine.Place{At: ledgerAt(stream.Name, cfg.NATS), Landscape: l}, recorded, err)
 }
 

@@ -224,7 +224,7 @@ func migrateCompare(ctx context.Context, s *cli.Shell, cfg *config.Config, f com
 	}
 	stream, err := js.Stream(ctx, subjects.Shadow().Stream(events.StreamReplies))
 	if err == nil {
-		err = s.LedgerIs(stream.CachedInfo().Config, cfg)
+		err = s.ShadowsLedgerIs(stream.CachedInfo().Config, cfg)
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return err
