@@ -52,7 +52,7 @@ func (a *lossyAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"hap-policy","namespace":"garden-kyma","resourceVersion":"%d"},"data":{"policy.yaml":%s}}`, a.version, text)
 }
 
-// TestLostAnswerOfPolicy: a change whose answer is lost is looked up, so that nobody repeats a rollback which took
+// TestLostAnswerOfPolicy: a change whose answer is lost is looked up, so that no operator repeats a rollback which took
 // place.
 func TestLostAnswerOfPolicy(t *testing.T) {
 	t.Parallel()
