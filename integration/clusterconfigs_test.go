@@ -196,6 +196,14 @@ func TestClusterConfigs(t *testing.T) {
 	n.patch(clustersResource, "rt-test", `{"metadata":{"annotations":{"`+appliedAnnotation+`":null}}}`)
 	n.annotated("rt-test", annotation)
 
+	n.another()
+	n.left(goes("rt-test", "ga-1"))
+	n.disappears(name)
+	n.annotated("rt-test", "")
+	if _, err := n.config("theirs--ipam--rule"); err != nil {
+		t.Errorf("the ClusterConfig of another allocator: %v", err)
+	}
+
 	const others = `{"test":{"/spec/network/subnetA":"10.27.9.0/24"}}`
 	n.makeCluster("rt-others")
 	n.patch(clustersResource, "rt-others", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, appliedAnnotation, others))
@@ -210,14 +218,6 @@ func TestClusterConfigs(t *testing.T) {
 	})
 	n.annotated("rt-others", others)
 	n.left(goes("rt-others", "ga-1"))
-
-	n.another()
-	n.left(goes("rt-test", "ga-1"))
-	n.disappears(name)
-	n.annotated("rt-test", "")
-	if _, err := n.config("theirs--ipam--rule"); err != nil {
-		t.Errorf("the ClusterConfig of another allocator: %v", err)
-	}
 	n.noConflicts()
 }
 

@@ -92,7 +92,8 @@ func TestAlertsAndDashboardReadWhatIsExported(t *testing.T) {
 	served := cluster("rt-served", "ga-1", []string{"mcp"}, nil)
 	n.provision(served)
 	n.assigned(served)
-	n.configure(fmt.Sprintf(spec, fmt.Sprintf(rule+", ", "one")+fmt.Sprintf(rule, "two"))) // which the cluster comes to match
+	const large = `, {id: large, matchPurposes: [{operator: ContainsAll, values: [mcp]}], injections: [{path: .a, parents: [foo], subnetSize: 17}, {path: .b, parents: [foo], subnetSize: 17}]}`
+	n.configure(fmt.Sprintf(spec, fmt.Sprintf(rule+", ", "one")+fmt.Sprintf(rule, "two")+large)) // which the cluster comes to match, and large has no room
 	waiting := ask("rt-waiting", "ga-2")
 	n.provision(waiting)
 	n.waits(waiting)
