@@ -88,49 +88,76 @@ func ReadState(ctx context.Context, s *cli.Shell, cfg *config.Config) (*simulate
 	}
 	defer tell()
 	state := &simulate.State{Version: simulate.Version, TakenAt: time.Now().UTC().Truncate(time.Second), Gone: []string{}}
+	pools, unbuilt := map[string]bool{}, []string(nil)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return cli.GardenerError(client.List(ctx, func(b engine.Binding) error {
 			state.Bindings = append(state.Bindings, simulate.Binding(b))
+			pools[b.Pool().Name()] = true
 			return nil
 		}))
 	})
-	group.Go(func() error { return readPools(ctx, store, cfg.Redis.URL, state) })
+	group.Go(func() (err error) {
+		unbuilt, err = readPools(ctx, store, state)
+		return err
+	})
 	group.Go(func() error { return readRanges(ctx, store, state) })
-	return state, group.Wait()
+	if err := group.Wait(); err != nil {
+		return state, err
+	}
+	return state, needed(unbuilt, pools, cfg.Redis.URL)
 }
 
-// readPools reads the records of Redis at the given address. It returns an error if a pool is not built: without its
-// runtimes, its accounts would seem to be free.
-func readPools(ctx context.Context, store *counters.Store, at config.URLs, state *simulate.State) error {
+// needed returns an error if one of the pools that are not built has accounts: without its runtimes they would seem to
+// be free. No worker builds a pool that has neither accounts nor runtimes.
+func needed(unbuilt []string, has map[string]bool, at config.URLs) error {
+	for _, pool := range unbuilt {
+		if has[pool] {
+			return unbuiltPool(account.ErrNotBuilt, pool, at)
+		}
+	}
+	return nil
+}
+
+// readPools reads the records of Redis, and returns the pools that are not built.
+func readPools(ctx context.Context, store *counters.Store, state *simulate.State) (unbuilt []string, err error) {
 	names, err := store.Pools(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	state.Pools = make([]simulate.PoolState, len(names))
+	lost := make([]bool, len(names))
 	err = view.EachPool(ctx, names, func(ctx context.Context, i int, name string) error {
 		status, err := store.Status(ctx, name)
 		if err != nil {
 			return err
 		}
 		records, err := view.Gather(store.Bindings(ctx, name))
-		if err != nil {
-			return unbuiltPool(err, name, at)
+		var runtimes []account.NamedRuntime
+		if err == nil {
+			runtimes, err = view.Gather(store.Runtimes(ctx, name))
 		}
-		runtimes, err := view.Gather(store.Runtimes(ctx, name))
+		if lost[i] = errors.Is(err, account.ErrNotBuilt); lost[i] {
+			records, runtimes, err = nil, nil, nil
+		}
 		state.Pools[i] = simulate.PoolState{
 			Name: name, Sequence: status.Sequence, Paused: status.Paused,
 			Accounts: simulate.Accounts(records), Runtimes: simulate.Runtimes(runtimes),
 		}
-		return unbuiltPool(err, name, at)
+		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
+	}
+	for i, name := range names {
+		if lost[i] {
+			unbuilt = append(unbuilt, name)
+		}
 	}
 	for n := range account.Buckets {
 		places, err := view.Gather(store.Places(ctx, account.BucketName(n)))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, p := range places {
 			if p.Gone {
@@ -138,7 +165,7 @@ func readPools(ctx context.Context, store *counters.Store, at config.URLs, state
 			}
 		}
 	}
-	return nil
+	return unbuilt, nil
 }
 
 // unbuiltPool adds the pool and the remedy to account.ErrNotBuilt, and returns any other error as it is.

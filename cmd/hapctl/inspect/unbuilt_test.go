@@ -41,11 +41,18 @@ func halfBuilt(t *testing.T) (*counters.Store, *config.Config) {
 	return store, cfg
 }
 
-// TestStateOfUnbuiltPool: what is saved, simulated and planned has every pool, or there is an error.
+// TestStateOfUnbuiltPool: what is saved, simulated and planned has every pool with accounts, or there is an error.
 func TestStateOfUnbuiltPool(t *testing.T) {
 	t.Parallel()
 	store, cfg := halfBuilt(t)
-	err := readPools(t.Context(), store, cfg.Redis.URL, &simulate.State{})
+	unbuilt, err := readPools(t.Context(), store, &simulate.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := needed(unbuilt, map[string]bool{"aws": true}, cfg.Redis.URL); err != nil {
+		t.Errorf("no account needs the pool: %v", err)
+	}
+	err = needed(unbuilt, map[string]bool{"gcp": true}, cfg.Redis.URL)
 	if cli.ExitCode(err) != cli.ExitFailure || !strings.Contains(err.Error(), "pool gcp is not built") || !strings.Contains(err.Error(), "start a worker") {
 		t.Errorf("it ends with %v", err)
 	}
