@@ -72,4 +72,5 @@ var CuredNarrow = []Failure{
 	{Name: "an account was freed in the Redis that was not in force, after its next claim in the other one", Seed: 8338215, Kinds: plans.Faults},
 	{Name: "an account was freed in the pool that it had left, after its claim in the other one", Seed: 8484031, Kinds: plans.Faults},
 	{Name: "an event whose id was another tenant's stayed in the waiting room", Seed: 8546217, Kinds: plans.Faults},
+	{Name: "a tenant came back to an account that was never labelled, and its request waits for blocks", Seed: 4073117379, Kinds: plans.Faults},
 }

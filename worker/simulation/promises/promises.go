@@ -158,7 +158,7 @@ func (f Facts) label(b engine.Binding, r account.Record, bad Report) {
 		}
 	case b.Tenant == "":
 		drains := r.State == account.Draining && cluster // rule 8: its label was taken off by hand, under a cluster
-		if !free && !drains && !f.waits(r.State, b.Name) {
+		if !free && !drains && !f.waits(r, b.Name) {
 			bad("I6 CountsTrue", "%s is unclaimed, its record is %+v", b.Name, r)
 		}
 	case r.Tenant != b.Tenant || free || r.State == account.Dirtying:
@@ -172,9 +172,9 @@ func (f Facts) label(b engine.Binding, r account.Record, bad Report) {
 	}
 }
 
-// waits reports whether all runtimes of a claiming binding wait for blocks: it is labelled only when one of
-// them gets some.
-func (f Facts) waits(state account.State, binding string) bool {
+// waits reports whether all runtimes of an unconfirmed binding wait for blocks: it is labelled only when one of
+// them gets some. It is claimed rather than claiming if it drained before, and its tenant came back.
+func (f Facts) waits(r account.Record, binding string) bool {
 	on := f.on(binding)
-	return state == account.Claiming && len(on) > 0 && !slices.ContainsFunc(on, func(id string) bool { return !f.Waits[id] })
+	return (r.State == account.Claiming || r.State == account.InUse && !r.Confirmed) && len(on) > 0 && !slices.ContainsFunc(on, func(id string) bool { return !f.Waits[id] })
 }

@@ -71,6 +71,10 @@ func TestBroken(t *testing.T) {
 			relabelled(f)
 			f.Records[own] = account.Record{State: account.Claiming, Count: 1}
 		}, promises.Exceptions{Waits: yes("rt-1")}},
+		{"", func(f *promises.Facts) { // its tenant came back to it
+			relabelled(f)
+			f.Records[own] = account.Record{State: account.InUse, Count: 1}
+		}, promises.Exceptions{Waits: yes("rt-1")}},
 		{"I1 OneBinding: runtime rt-1 is assigned in 2 pools", func(f *promises.Facts) {
 			f.Runtimes["rt-1"] = append(f.Runtimes["rt-1"], promises.Runtime{Pool: "gcp", Runtime: f.Runtimes["rt-1"][0].Runtime})
 		}, promises.Exceptions{}},
