@@ -51,12 +51,8 @@ func TestFollowedClusters(t *testing.T) {
 		"{rights: {create: true}, config: {network: {clusters: follow}}}":                                                                                      "list watch",
 		"{rights: {create: true}, config: {network: {}}}":                                                                                                      "",
 	} {
-		var verbs []string
-		for _, r := range rightsOn(t, values, "clusters") {
-			verbs = append(verbs, r.verbs...)
-		}
-		if got := strings.Join(verbs, " "); got != want {
-			t.Errorf("%s gives %q on Clusters, want %q", values, got, want)
+		if got := verbsOn(t, values, "clusters"); got != want {
+			t.Errorf("%s: the right to %q Clusters, want %q", values, got, want)
 		}
 	}
 	if got := workerConfig(t, "network: {enabled: true, clusters: follow}").Network.Clusters; got != config.FollowClusters {
@@ -65,6 +61,16 @@ func TestFollowedClusters(t *testing.T) {
 	if _, err := render(t, "network: {enabled: true, clusters: watch}"); err == nil {
 		t.Error("a word that the worker does not know is rendered")
 	}
+}
+
+// verbsOn returns what the rendered rights permit with a resource, separated by spaces.
+func verbsOn(t *testing.T, values, resource string) string {
+	t.Helper()
+	var verbs []string
+	for _, r := range rightsOn(t, values, resource) {
+		verbs = append(verbs, r.verbs...)
+	}
+	return strings.Join(verbs, " ")
 }
 
 // TestRightsOfWhatTheWorkerReads: the rights name the ConfigMap and the IPAMConfig that the worker's configuration
@@ -104,12 +110,8 @@ func TestEventsOfBindings(t *testing.T) {
 		"{rights: {create: true}, config: {gardener: {events: true}, worker: {mode: shadow}}}":   "",
 		"{rights: {create: true}, config: {gardener: {events: true, resource: secretbindings}}}": "create patch",
 	} {
-		var verbs []string
-		for _, r := range rightsOn(t, values, "events") {
-			verbs = append(verbs, r.verbs...)
-		}
-		if got := strings.Join(verbs, " "); got != want {
-			t.Errorf("%s gives %q on Events, want %q", values, got, want)
+		if got := verbsOn(t, values, "events"); got != want {
+			t.Errorf("%s: the right to %q Events, want %q", values, got, want)
 		}
 	}
 	if !workerConfig(t, "config: {gardener: {events: true}}").Gardener.Events {

@@ -82,7 +82,7 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 			x.unserved.add(full)
 			return nil
 		}
-		last, stands, err := x.standing(ctx, runtime, inForce(answers).request)
+		last, stands, err := x.wholeAnswer(ctx, runtime, inForce(answers).request)
 		if err != nil {
 			return err
 		}
@@ -108,8 +108,8 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 	}
 }
 
-// standing returns the whole answer to a request, and whether its runtime is still assigned.
-func (x *Reconciler) standing(ctx context.Context, runtime, request string) (last events.Reply, stands bool, err error) {
+// wholeAnswer returns the stored answer to a request, and whether its runtime is still assigned.
+func (x *Reconciler) wholeAnswer(ctx context.Context, runtime, request string) (last events.Reply, stands bool, err error) {
 	_, rt, err := x.runtime(ctx, runtime)
 	if err != nil || rt.State != account.RuntimeAssigned {
 		return last, false, err

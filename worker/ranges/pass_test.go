@@ -162,10 +162,10 @@ func TestSoon(t *testing.T) {
 			if after := time.Since(begin); after != c.after {
 				t.Errorf("after a pass of %s the next one is requested after %s, want %s", c.took, after, c.after)
 			}
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			if len(e.signal) > 0 {
+			select {
+			case <-e.signal:
 				t.Error("it is requested once more")
+			case <-time.After(time.Hour):
 			}
 		})
 	}

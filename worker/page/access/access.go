@@ -226,12 +226,12 @@ func (g *guard) knows(r *http.Request) (who string, err error) {
 func (g *guard) matches(given, file string) bool {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		g.warn("nobody can log in to the operations page: " + err.Error())
+		g.warn("no user can log in to the operations page: " + err.Error())
 		return false
 	}
 	secret := strings.TrimSpace(string(content))
 	if secret == "" {
-		g.warn("nobody can log in to the operations page: " + file + " is empty")
+		g.warn("no user can log in to the operations page: " + file + " is empty")
 		return false
 	}
 	return same(given, secret)

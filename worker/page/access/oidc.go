@@ -165,7 +165,7 @@ func (l *login) issuer() (*oidc.Provider, error) {
 }
 
 func (l *login) unreached(err error) error {
-	l.warn(fmt.Sprintf("nobody can log in to the operations page by telemetry.page.oidc: %q", err))
+	l.warn(fmt.Sprintf("no user can log in to the operations page by telemetry.page.oidc: %q", err))
 	return errIssuer
 }
 

@@ -255,7 +255,7 @@ func TestIssuerIsDown(t *testing.T) {
 			t.Errorf("%d: %s", w.Code, w.Body)
 		}
 	}
-	if text := log.String(); strings.Count(text, "nobody can log in") != 1 {
+	if text := log.String(); strings.Count(text, "no user can log in") != 1 {
 		t.Errorf("logged %s", text)
 	}
 	i.down = false
@@ -284,7 +284,7 @@ func TestKeysCannotBeFetched(t *testing.T) {
 	if w := b.get("/"); w.Code != http.StatusServiceUnavailable {
 		t.Errorf("a session: %d", w.Code)
 	}
-	if n := i.fetched.Load(); n != 1 || strings.Count(log.String(), "nobody can log in") != 1 {
+	if n := i.fetched.Load(); n != 1 || strings.Count(log.String(), "no user can log in") != 1 {
 		t.Errorf("the keys were asked for %d times, logged %s", n, log)
 	}
 	i.keyless = false
