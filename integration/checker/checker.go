@@ -215,7 +215,8 @@ func (f Facts) limits(terms Terms, bad report) {
 	}
 }
 
-// oneAccount checks that no tenant has two dedicated bindings of a pool (I4).
+// oneAccount checks that no tenant has two dedicated bindings of a pool (I4). A binding whose last runtime has left is
+// the tenant's by its label until the sweep marks it dirty, which waits for Gardener; its tenant may begin another one.
 func (f Facts) oneAccount(live map[string]events.Reply, terms Terms, bad report) {
 	type key struct{ tenant, pool string }
 	has := map[key]map[string]bool{}
@@ -230,7 +231,9 @@ func (f Facts) oneAccount(live map[string]events.Reply, terms Terms, bad report)
 		has[k][r.Binding.Name] = true
 	}
 	for _, b := range f.Bindings {
-		if b.Tenant != "" && !b.Shared && !b.Dirty {
+		r := f.Record(b)
+		leaving := r.Tenant == b.Tenant && (r.State == account.Draining || r.State == account.Dirtying)
+		if b.Tenant != "" && !b.Shared && !b.Dirty && !leaving {
 			k := key{b.Tenant, b.Pool().Name()}
 			if has[k] == nil {
 				has[k] = map[string]bool{}

@@ -212,6 +212,23 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
+// TestLeavingAccount has a tenant begin another account while Gardener has not yet marked dirty the one that it left.
+func TestLeavingAccount(t *testing.T) {
+	t.Parallel()
+	for _, state := range []account.State{account.Draining, account.Dirtying} {
+		w := newWorld()
+		w.relabel("b-2", Label{Tenant: "ga-1", Generation: 2})
+		w.Records[record("b-2")] = account.Record{State: state, Tenant: "ga-1", Generation: 2}
+		for _, v := range w.Violations(Terms{OneAccount: true}) {
+			if strings.HasPrefix(v, "I4") {
+				t.Errorf("%s: %s", state, v)
+			}
+		}
+		w.answer(5, "rt-4", "ga-1", "b-2", 1) // it has a runtime after all
+		expect(t, w.Violations(Terms{OneAccount: true}), "I4 OneAccount: tenant ga-1 has [b-1 b-2]")
+	}
+}
+
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
