@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -81,6 +82,7 @@ type RedisPlace struct {
 type RedisCluster struct {
 	docker     docker
 	containers []*container // the primaries come first
+	names      []string     // on the network
 	ips        []string
 	admins     []*redis.Client
 }
@@ -88,16 +90,22 @@ type RedisCluster struct {
 // nodeTimeout is the silence after which a primary is replaced.
 const nodeTimeout = 2 * time.Second
 
+// clusters numbers the clusters. All are on one network: with equal names, workers would reach the nodes of another
+// test's cluster.
+var clusters atomic.Int32
+
 // startRedisCluster needs a machine that reaches the containers at their addresses, such as Linux with its
 // local engine: the nodes of a cluster tell clients each other's addresses.
 func startRedisCluster(ctx context.Context, d docker, image string, on *testcontainers.DockerNetwork) (*RedisCluster, error) {
 	const n = 2 * nodes
-	c := &RedisCluster{docker: d, containers: make([]*container, n), ips: make([]string, n)}
+	c := &RedisCluster{docker: d, containers: make([]*container, n), names: make([]string, n), ips: make([]string, n)}
+	number := clusters.Add(1)
 	var group errgroup.Group
 	for i := range n {
+		c.names[i] = fmt.Sprintf("cluster-%d-redis-%d", number, i+1)
 		group.Go(func() (err error) {
 			c.containers[i], err = start(ctx, spec{
-				image: image, networks: map[string][]string{on.Name: {fmt.Sprintf("redis-%d", i+1)}},
+				image: image, networks: map[string][]string{on.Name: {c.names[i]}},
 				command: redisFlags("--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(int(nodeTimeout.Milliseconds()))),
 			})
 			if err != nil {
@@ -175,7 +183,7 @@ func (c *RedisCluster) complete(ctx context.Context, admins ...*redis.Client) er
 func (c *RedisCluster) Place() RedisPlace {
 	var inside, outside []string
 	for i, ip := range c.ips {
-		inside = append(inside, fmt.Sprintf("redis://redis-%d:6379", i+1))
+		inside = append(inside, "redis://"+c.names[i]+":6379")
 		outside = append(outside, "redis://"+ip+":6379")
 	}
 	return RedisPlace{inside: strings.Join(inside, ","), outside: strings.Join(outside, ","), cluster: true}
