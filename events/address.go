@@ -7,7 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/internal/object"
 )
 
@@ -30,7 +30,7 @@ func cutLast(subject string) (before, after string, found bool) {
 // names none.
 func TenantIn(subject string) string {
 	kind, token := subjectTokens(subject)
-	if kind.Info().Token != tokenTenant || token == AnyTenant || !engine.ValidID(token) {
+	if kind.Info().Token != tokenTenant || token == AnyTenant || !contract.ValidID(token) {
 		return ""
 	}
 	return token
@@ -58,7 +58,7 @@ func (e *Event) checkSubject(subject string) error {
 	}
 	want := e.given().token()
 	switch {
-	case want == "" && !engine.ValidID(token):
+	case want == "" && !contract.ValidID(token):
 		return fmt.Errorf("the last token of subject %s is no global account id", subject)
 	case want != "" && token != want:
 		return fmt.Errorf("subject %s ends in %s, but data.%s is %s", subject, token, e.Type.Info().Token, object.Quote(want))

@@ -1,6 +1,6 @@
 package events
 
-import "github.com/hap-worker/hap-worker/engine"
+import "github.com/hap-worker/hap-worker/events/contract"
 
 // Answers reports whether r can be a reply to the event: its status fits the event's type, r.For is that
 // type or "", and the global accounts are equal if both name one. Otherwise another request has used the
@@ -31,7 +31,7 @@ func (t Type) mayGet(status Status) bool {
 // Comparable reports whether a reply is a shadow's decision on a provision that can be compared with
 // KEB's choice. A Superseded reply is not: its runtime was already gone.
 func (r Reply) Comparable() bool {
-	if r.RuntimeID == "" || r.GlobalAccountID == "" || r.Error != nil && r.Error.Code == engine.CodeSuperseded {
+	if r.RuntimeID == "" || r.GlobalAccountID == "" || r.Error != nil && r.Error.Code == contract.CodeSuperseded {
 		return false
 	}
 	return r.Status == StatusAssigned || r.Status == StatusWaiting || r.Status == StatusRejected

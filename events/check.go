@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/internal/object"
 )
 
@@ -89,7 +89,7 @@ func (r *Release) check() error {
 }
 
 func (r *Release) addressee() (runtimeID, binding, replyTo string) { return "", r.Binding, r.ReplyTo }
-func (r *Release) token() string                                   { return engine.Token(r.Binding) }
+func (r *Release) token() string                                   { return contract.Token(r.Binding) }
 
 func (r *Resolve) check() error {
 	return cmp.Or(
@@ -199,7 +199,7 @@ func (d *Decision) checkRecord() error {
 	return nil
 }
 
-// CheckReply returns an *engine.Error with CodeInvalidEvent if no reply to a runtime's request can
+// CheckReply returns an *contract.Error with CodeInvalidEvent if no reply to a runtime's request can
 // have these ids.
 func CheckReply(runtimeID, requestID string) error {
 	return invalidIf(cmp.Or(checkID("runtimeID", runtimeID), checkID("requestID", requestID)))
@@ -228,9 +228,9 @@ func checkID(field, id string) error {
 	switch {
 	case id == "":
 		return missing(field)
-	case !engine.ValidID(id):
+	case !contract.ValidID(id):
 		return fmt.Errorf("%s %s is no id: 1 to %d letters, digits, - and _, a letter or digit at both ends",
-			field, object.Quote(id), engine.MaxID)
+			field, object.Quote(id), contract.MaxID)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 
-	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/internal/object"
 )
 
@@ -54,7 +54,7 @@ type outgoing struct {
 	Data            any    `json:"data"`
 }
 
-// Decode reads a message that was published on subject. Its error is an *engine.Error with
+// Decode reads a message that was published on subject. Its error is an *contract.Error with
 // CodeInvalidEvent that names the field and its fault. The Event beside an error has the fields that
 // could be read, without the payload; each id and the inbox is valid or "", so that the publisher can be
 // answered where they are known. The Event shares no memory with data.
@@ -63,15 +63,15 @@ func Decode(subject string, header nats.Header, data []byte) (Event, error) {
 	if err == nil {
 		return event, nil
 	}
-	return salvage(subject, header, data), &engine.Error{
-		Code: engine.CodeInvalidEvent,
+	return salvage(subject, header, data), &contract.Error{
+		Code: contract.CodeInvalidEvent,
 		Err:  err,
 		Hint: "publish a corrected event under a new id",
 	}
 }
 
 // DecodeKept decodes an event that workers have stored, which may be longer than a published one. Its
-// error is the fault itself, not an *engine.Error. Do not use the Event beside an error, unlike that of
+// error is the fault itself, not an *contract.Error. Do not use the Event beside an error, unlike that of
 // Decode.
 func DecodeKept(subject string, header nats.Header, data []byte) (Event, error) {
 	return decode(subject, header, data, maxKept)
@@ -162,7 +162,7 @@ func (e Event) Addressed() Event {
 }
 
 // EncodeEvent writes an event as a CloudEvent, after the checks that Decode makes of its attributes and
-// data. Its error is an *engine.Error with CodeInvalidEvent.
+// data. Its error is an *contract.Error with CodeInvalidEvent.
 func EncodeEvent(e Event) ([]byte, error) { return encodeEvent(e, MaxMessage) }
 
 // EncodeKept is EncodeEvent for an event that workers store. It may be longer than a published one.
@@ -261,8 +261,8 @@ func checkContentType(header nats.Header) error {
 func missing(field string) error { return fmt.Errorf("%s is missing", field) }
 
 func invalid(err error) error {
-	if _, ok := errors.AsType[*engine.Error](err); ok {
+	if _, ok := errors.AsType[*contract.Error](err); ok {
 		return err
 	}
-	return &engine.Error{Code: engine.CodeInvalidEvent, Err: err}
+	return &contract.Error{Code: contract.CodeInvalidEvent, Err: err}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
 
-	"github.com/hap-worker/hap-worker/engine"
 	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 )
 
 func TestEventRoundTrip(t *testing.T) {
@@ -97,7 +97,7 @@ func TestReplyZeroClusters(t *testing.T) {
 func TestReplyRepairsText(t *testing.T) {
 	t.Parallel()
 	r := events.Reply{RequestID: "r", RuntimeID: "rt", Status: events.StatusRejected,
-		Error: &events.ReplyError{Code: engine.CodeInvalidEvent, Message: "bad \xff byte"}}
+		Error: &events.ReplyError{Code: contract.CodeInvalidEvent, Message: "bad \xff byte"}}
 	data, err := events.EncodeReply(r, "/s")
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestEncodeEventRefused(t *testing.T) {
 		"cannot be written as ": binary,
 	} {
 		_, err := events.EncodeEvent(e)
-		if err == nil || !strings.Contains(err.Error(), want) || engine.CodeOf(err) != engine.CodeInvalidEvent {
+		if err == nil || !strings.Contains(err.Error(), want) || contract.CodeOf(err) != contract.CodeInvalidEvent {
 			t.Errorf("%v instead of %s", err, want)
 		}
 	}
@@ -219,10 +219,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add("", "", []byte(`{"data":{"data":[{"data":1e999}]}}`))
 	f.Fuzz(func(t *testing.T, subject, contentType string, message []byte) {
 		event, err := events.Decode(subject, nats.Header{"Content-Type": {contentType}}, message)
-		if err != nil && engine.CodeOf(err) != engine.CodeInvalidEvent {
+		if err != nil && contract.CodeOf(err) != contract.CodeInvalidEvent {
 			t.Errorf("the code of %v", err)
 		}
-		if event.ID != "" && !engine.ValidID(event.ID) || event.RuntimeID != "" && !engine.ValidID(event.RuntimeID) {
+		if event.ID != "" && !contract.ValidID(event.ID) || event.RuntimeID != "" && !contract.ValidID(event.RuntimeID) {
 			t.Errorf("bad ids in %+v", event)
 		}
 		if event.ReplyTo != "" && !strings.HasPrefix(event.ReplyTo, "_INBOX.") {

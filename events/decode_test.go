@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 )
 
 // The scenarios say what becomes of a message: the event that it is, or the error
@@ -45,7 +45,7 @@ func describe(t *testing.T, e events.Event, err error) string {
 	t.Helper()
 	var b strings.Builder
 	if err != nil {
-		if code := engine.CodeOf(err); code != engine.CodeInvalidEvent {
+		if code := contract.CodeOf(err); code != contract.CodeInvalidEvent {
 			t.Fatalf("the code of %v is %s", err, code)
 		}
 		text, ok := strings.CutSuffix(err.Error(), "; publish a corrected event under a new id")

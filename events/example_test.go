@@ -3,8 +3,8 @@ package events_test
 import (
 	"fmt"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 )
 
 // Any CloudEvents library can write the events; they look as follows.
@@ -24,7 +24,7 @@ func ExampleDecode() {
 	event, err := events.Decode("hap.v1.provision.ga-1", nil, []byte(`{
 		"specversion": "1.0", "type": "hap.provision.v1", "source": "/keb", "id": "op-1",
 		"data": {"runtimeID": "rt-1", "globalAccountID": "ga-1"}}`))
-	fmt.Println(engine.CodeOf(err), err)
+	fmt.Println(contract.CodeOf(err), err)
 	fmt.Println(event.RuntimeID, event.ID)
 	// Output:
 	// InvalidEvent data.plan is missing; publish a corrected event under a new id

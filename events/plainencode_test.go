@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
-	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events/contract"
 )
 
 func plainReply() Reply {
@@ -251,7 +251,7 @@ func replyOf(text, name string, n, seconds int64, shape uint16) Reply {
 		},
 		func() { r.MarkedDirty, r.For = true, Type(text) },
 		func() { r.Draining = true },
-		func() { r.Error = &ReplyError{Code: engine.Code(name), Message: text, Retryable: n > 0} },
+		func() { r.Error = &ReplyError{Code: contract.Code(name), Message: text, Retryable: n > 0} },
 	} {
 		if shape&(1<<i) != 0 {
 			set()

@@ -12,7 +12,7 @@ import (
 // per message id within the duplicate window. The message id consists of type, request id and the runtime
 // or binding, since requests for two runtimes may have the same request id. With replyTo it also has a
 // random part, so that a repeat reaches a worker, which copies the stored reply to the inbox. Errors: an
-// *engine.Error with CodeInvalidEvent for an event that a worker would refuse.
+// *contract.Error with CodeInvalidEvent for an event that a worker would refuse.
 func Publication(s Subjects, e Event) (*nats.Msg, error) {
 	data, err := EncodeEvent(e)
 	if err != nil {

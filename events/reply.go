@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events/contract"
 )
 
 // TypeReply is the CloudEvents type of every reply.
@@ -186,8 +186,8 @@ type Inject struct {
 
 // ReplyError says why a request was rejected.
 type ReplyError struct {
-	Code    engine.Code `json:"code"`
-	Message string      `json:"message"`
+	Code    contract.Code `json:"code"`
+	Message string        `json:"message"`
 	// Retryable says that the same request may succeed later, under a new id.
 	Retryable bool `json:"retryable"`
 }

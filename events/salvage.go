@@ -6,7 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/internal/object"
 )
 
@@ -47,7 +47,7 @@ func (e *Event) salvageAddressee(inner map[string]string, kind Type, token strin
 		return
 	}
 	if e.Binding = inner["binding"]; e.Binding == "" && repeats == tokenBinding {
-		e.Binding, _ = engine.FromToken(token)
+		e.Binding, _ = contract.FromToken(token)
 	}
 	if checkBinding(e.Binding) != nil {
 		e.Binding = ""
@@ -69,9 +69,9 @@ func idOfMessage(header nats.Header) string {
 // validOr returns the first of the two that is a valid id, "" if neither is.
 func validOr(id, other string) string {
 	switch {
-	case engine.ValidID(id):
+	case contract.ValidID(id):
 		return id
-	case engine.ValidID(other):
+	case contract.ValidID(other):
 		return other
 	default:
 		return ""

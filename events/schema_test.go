@@ -14,8 +14,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 )
 
 // schemas compiles the schemas as they are delivered.
@@ -89,7 +89,7 @@ func decodeData(kind string, data any) error {
 	if kind == "reply" {
 		id = textOr(members["requestID"], "") + "/" + textOr(members["status"], "")
 	} else {
-		token = engine.Token(textOr(members[events.Type(kind).Info().Token], token))
+		token = contract.Token(textOr(members[events.Type(kind).Info().Token], token))
 	}
 	message := fmt.Appendf(nil, `{"specversion":"1.0","id":%q,"source":"/s","type":"hap.%s.v1","data":%s}`, id, kind, text)
 	if kind == "reply" {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events/contract"
 )
 
 // The names of the streams and of the consumers.
@@ -52,7 +52,7 @@ func NewSubjects(prefix string) (Subjects, error) {
 		prefix = DefaultPrefix
 	}
 	for token := range strings.SplitSeq(prefix, ".") {
-		if token == "" || engine.Token(token) != token {
+		if token == "" || contract.Token(token) != token {
 			return Subjects{}, fmt.Errorf("subject prefix %q: every token needs letters, digits, - or _ and nothing else", prefix)
 		}
 	}
@@ -87,7 +87,7 @@ func (s Subjects) Deprovision(globalAccountID string) string {
 
 // Release returns the subject of the release events for a binding.
 func (s Subjects) Release(binding string) string {
-	return s.join("release", engine.Token(binding))
+	return s.join("release", contract.Token(binding))
 }
 
 // Resolve returns the subject of the resolve events of a runtime.
@@ -100,7 +100,7 @@ func (s Subjects) Reply(runtimeID, requestID string) string {
 
 // BindingReply returns the subject of the reply to a release.
 func (s Subjects) BindingReply(binding, requestID string) string {
-	return s.join("reply", bindingReplies, engine.Token(binding), requestID)
+	return s.join("reply", bindingReplies, contract.Token(binding), requestID)
 }
 
 // RuntimeReplies matches every reply to a request for a runtime. A worker purges the subjects that match when it
@@ -114,12 +114,12 @@ func (s Subjects) RequestReplies(requestID string) []string {
 
 // BindingReplies matches the replies to the releases of a binding.
 func (s Subjects) BindingReplies(binding string) string {
-	return s.join("reply", bindingReplies, engine.Token(binding), "*")
+	return s.join("reply", bindingReplies, contract.Token(binding), "*")
 }
 
 // Waiting returns the subject of a request that waits for a pool.
 func (s Subjects) Waiting(pool, globalAccountID, runtimeID, requestID string) string {
-	return s.join("waiting", engine.Token(pool), globalAccountID, runtimeID, requestID)
+	return s.join("waiting", contract.Token(pool), globalAccountID, runtimeID, requestID)
 }
 
 // RuntimeWaiting matches the waiting requests of a runtime, in all pools.
@@ -174,7 +174,7 @@ func (s Subjects) join(tokens ...string) string {
 func (s Subjects) WaitingOf(a WaitingAddress) string {
 	pool := "*"
 	if a.Pool != "" {
-		pool = engine.Token(a.Pool)
+		pool = contract.Token(a.Pool)
 	}
 	return s.join("waiting", pool, cmp.Or(a.GlobalAccountID, "*"), cmp.Or(a.RuntimeID, "*"), cmp.Or(a.RequestID, "*"))
 }
@@ -190,10 +190,10 @@ type ReplyAddress struct {
 func (s Subjects) ParseReply(subject string) (ReplyAddress, error) {
 	tokens := s.tokens(subject, "reply")
 	switch {
-	case len(tokens) == 2 && engine.ValidID(tokens[0]) && engine.ValidID(tokens[1]):
+	case len(tokens) == 2 && contract.ValidID(tokens[0]) && contract.ValidID(tokens[1]):
 		return ReplyAddress{RuntimeID: tokens[0], RequestID: tokens[1]}, nil
-	case len(tokens) == 3 && tokens[0] == bindingReplies && tokens[1] != "" && engine.ValidID(tokens[2]):
-		binding, err := engine.FromToken(tokens[1])
+	case len(tokens) == 3 && tokens[0] == bindingReplies && tokens[1] != "" && contract.ValidID(tokens[2]):
+		binding, err := contract.FromToken(tokens[1])
 		if err != nil {
 			return ReplyAddress{}, fmt.Errorf("reply subject %s: %w", subject, err)
 		}
@@ -215,10 +215,10 @@ type WaitingAddress struct {
 func (s Subjects) ParseWaiting(subject string) (WaitingAddress, error) {
 	tokens := s.tokens(subject, "waiting")
 	if len(tokens) != 4 || tokens[0] == "" ||
-		!engine.ValidID(tokens[1]) || !engine.ValidID(tokens[2]) || !engine.ValidID(tokens[3]) {
+		!contract.ValidID(tokens[1]) || !contract.ValidID(tokens[2]) || !contract.ValidID(tokens[3]) {
 		return WaitingAddress{}, fmt.Errorf("%q is no subject of a waiting request under %s", subject, s.prefix)
 	}
-	pool, err := engine.FromToken(tokens[0])
+	pool, err := contract.FromToken(tokens[0])
 	if err != nil {
 		return WaitingAddress{}, fmt.Errorf("waiting subject %s: %w", subject, err)
 	}

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 )
 
 func TestSubjects(t *testing.T) {
@@ -104,7 +104,7 @@ func TestReplySubject(t *testing.T) {
 	if got := events.TypeRelease.CloudEvent(); got != "hap.release.v1" {
 		t.Error(got)
 	}
-	if !engine.ValidID(events.AnyTenant) {
+	if !contract.ValidID(events.AnyTenant) {
 		t.Error("AnyTenant is no token that Decode takes")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 )
 
 // typesInOrder are the types of the table.
@@ -113,11 +113,11 @@ func TestEveryTypeIsKnownOutside(t *testing.T) {
 		if schemaText(t, name); full[name] == "" {
 			t.Errorf("the schema of %s is not tried", name)
 		}
-		if answers := engine.CodeInvalidEvent.Info().Answers; !slices.Contains(answers, name) {
+		if answers := contract.CodeInvalidEvent.Info().Answers; !slices.Contains(answers, name) {
 			t.Errorf("InvalidEvent answers %v, not %s", answers, name)
 		}
 	}
-	for _, info := range engine.Codes() {
+	for _, info := range contract.Codes() {
 		for _, name := range info.Answers {
 			if events.Type(name).Info().Type == "" {
 				t.Errorf("%s answers %q, which is no type of event", info.Code, name)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -54,12 +55,12 @@ func deadLettered(r events.Reply, err error) outcome {
 // permanent reports whether an event that is rejected with this code would be rejected at each delivery, so
 // that an operator has to look at it.
 func permanent(c engine.Code) bool {
-	return c.Info().Fate == engine.FateDeadLettered
+	return c.Info().Fate == contract.FateDeadLettered
 }
 
 // transient reports whether the event is retried after this error, and never rejected because of it.
 func transient(err error) bool {
-	return err != nil && engine.CodeOf(err).Info().Fate == engine.FateRedelivered
+	return err != nil && engine.CodeOf(err).Info().Fate == contract.FateRedelivered
 }
 
 // notNow returns the outcome of an event that is to be redelivered: at once if the drain is over, otherwise after

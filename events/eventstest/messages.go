@@ -5,8 +5,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/storage"
 )
 
@@ -38,7 +38,7 @@ func Waiting(id string) events.Reply {
 }
 
 // Rejected returns a reply to Provision(id) that rejects it.
-func Rejected(id string, code engine.Code) events.Reply {
+func Rejected(id string, code contract.Code) events.Reply {
 	return events.Reply{RequestID: id, RuntimeID: "rt-" + id, Status: events.StatusRejected,
 		Error: &events.ReplyError{Code: code, Message: "no", Retryable: code.Retryable()}}
 }

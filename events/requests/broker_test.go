@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/events/storage"
 )
@@ -55,7 +55,7 @@ func TestBroker(t *testing.T) {
 		operations[id] = &operation{provision: *provision(id).Provision}
 	}
 	answer(t, js, func(ctx context.Context, ledger *storage.Ledger, e events.Event) error {
-		r := map[string]events.Reply{"op-1": waiting("op-1"), "op-2": rejected("op-2", engine.CodePoolExhausted), "op-3": assigned("op-3")}[e.ID]
+		r := map[string]events.Reply{"op-1": waiting("op-1"), "op-2": rejected("op-2", contract.CodePoolExhausted), "op-3": assigned("op-3")}[e.ID]
 		sequence, err := ledger.Publish(ctx, e.ReplySubject(subjects(t)), r, 0)
 		stored <- sequence
 		return err
@@ -82,7 +82,7 @@ func TestBroker(t *testing.T) {
 	if operations["op-1"].patch == nil || operations["op-3"].patch == nil {
 		t.Errorf("no patch: %+v, %+v", operations["op-1"], operations["op-3"])
 	}
-	if failed := operations["op-2"].failed; failed == nil || failed.Code != engine.CodePoolExhausted || !failed.Retryable {
+	if failed := operations["op-2"].failed; failed == nil || failed.Code != contract.CodePoolExhausted || !failed.Retryable {
 		t.Errorf("%+v", failed)
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 )
 
 // ErrForeignReply is the error of a request whose id another request has used: for another global
 // account, or of another type. The stored reply is that of the other request, and is not returned. The
-// error's engine.CodeOf is CodeInvalidEvent.
-var ErrForeignReply error = &engine.Error{
-	Code: engine.CodeInvalidEvent, Err: errors.New("the request id is that of another request"),
+// error's contract.CodeOf is CodeInvalidEvent.
+var ErrForeignReply error = &contract.Error{
+	Code: contract.CodeInvalidEvent, Err: errors.New("the request id is that of another request"),
 	Hint: "ask again under a new id",
 }
 
@@ -136,7 +136,7 @@ func OnWaiting(f func(events.Reply)) RequestOption { return func(r *request) { r
 // Provision requests what a runtime needs and waits for the final reply. The request id makes it
 // idempotent: every repeat under the same id gets the same reply.
 //
-// Errors: *Rejected, which carries the reply, and whose code engine.CodeOf returns; an *engine.Error
+// Errors: *Rejected, which carries the reply, and whose code contract.CodeOf returns; an *contract.Error
 // with CodeInvalidEvent for an event that a worker would refuse, which is not published;
 // ErrForeignReply; events.ErrUnknownReply for a reply that may be the final one of a newer version; an error
 // of NATS for a message that it would refuse again, such as one that is too large; ctx's
@@ -248,9 +248,9 @@ func (r *Rejected) Error() string {
 	return fmt.Sprintf("request %s is rejected: %s: %s", r.Reply.RequestID, r.Reply.Error.Code, r.Reply.Error.Message)
 }
 
-// Unwrap returns the *engine.Error, so that engine.CodeOf works.
+// Unwrap returns the *contract.Error, so that contract.CodeOf works.
 func (r *Rejected) Unwrap() error {
-	return &engine.Error{Code: r.Reply.Error.Code, Err: errors.New(r.Reply.Error.Message)}
+	return &contract.Error{Code: r.Reply.Error.Code, Err: errors.New(r.Reply.Error.Message)}
 }
 
 // Retryable reports whether the same request may succeed later under a new id.

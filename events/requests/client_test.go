@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/events/storage"
@@ -124,10 +124,10 @@ func TestClientEveryRequest(t *testing.T) {
 func TestClientRejected(t *testing.T) {
 	t.Parallel()
 	srv, js := setup(t)
-	answer(t, js, once(func(e events.Event) events.Reply { return rejected(e.ID, engine.CodeNoMatchingRule) }))
+	answer(t, js, once(func(e events.Event) events.Reply { return rejected(e.ID, contract.CodeNoMatchingRule) }))
 	r, err := client(t, srv.Connect()).Provision(within(t), "1", *provision("1").Provision)
 	var rejection *requests.Rejected
-	if !errors.As(err, &rejection) || engine.CodeOf(err) != engine.CodeNoMatchingRule || rejection.Retryable() || r.Status != events.StatusRejected {
+	if !errors.As(err, &rejection) || contract.CodeOf(err) != contract.CodeNoMatchingRule || rejection.Retryable() || r.Status != events.StatusRejected {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -175,7 +175,7 @@ func TestClientDoesNotSeeTheLoser(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if _, err := ledger.Publish(ctx, replySubject(t, e.ID), rejected(e.ID, engine.CodeInternal), 0); !errors.Is(err, storage.ErrWrongLastSequence) {
+		if _, err := ledger.Publish(ctx, replySubject(t, e.ID), rejected(e.ID, contract.CodeInternal), 0); !errors.Is(err, storage.ErrWrongLastSequence) {
 			t.Errorf("the loser wins: %v", err)
 		}
 		for range 2 { // until a plain subscription has seen the seal and the losing attempt

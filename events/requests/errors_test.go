@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/events/requests"
 	"github.com/hap-worker/hap-worker/events/storage"
@@ -197,7 +197,7 @@ func TestClientRefusesAtOnce(t *testing.T) {
 		"runtimeID is missing":       func() error { _, err := c.Await(ctx, "", "1"); return err },
 		`requestID "-" is no id`:     func() error { _, err := c.AwaitRelease(ctx, "b", "-"); return err },
 	} {
-		if err := ask(); err == nil || !strings.Contains(err.Error(), want) || engine.CodeOf(err) != engine.CodeInvalidEvent {
+		if err := ask(); err == nil || !strings.Contains(err.Error(), want) || contract.CodeOf(err) != contract.CodeInvalidEvent {
 			t.Errorf("%v instead of %s", err, want)
 		}
 	}
@@ -308,7 +308,7 @@ func TestClientIDOfAnotherRequest(t *testing.T) {
 	c := client(t, srv.Connect())
 	for _, id := range []string{"1", "2"} {
 		r, err := c.Provision(within(t), id, *provision(id).Provision, requests.OnWaiting(func(r events.Reply) { t.Errorf("told of %+v", r) }))
-		if !errors.Is(err, requests.ErrForeignReply) || engine.CodeOf(err) != engine.CodeInvalidEvent || r.RequestID != "" || strings.Contains(err.Error(), "secret") {
+		if !errors.Is(err, requests.ErrForeignReply) || contract.CodeOf(err) != contract.CodeInvalidEvent || r.RequestID != "" || strings.Contains(err.Error(), "secret") {
 			t.Errorf("request %s: %+v, %v", id, r, err)
 		}
 	}
@@ -357,8 +357,8 @@ func TestNewClientOptions(t *testing.T) {
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	err := error(&requests.Rejected{Reply: events.Reply{RequestID: "req-1", Status: events.StatusRejected,
-		Error: &events.ReplyError{Code: engine.CodePoolExhausted, Message: "no account", Retryable: true}}})
-	if code := engine.CodeOf(err); code != engine.CodePoolExhausted {
+		Error: &events.ReplyError{Code: contract.CodePoolExhausted, Message: "no account", Retryable: true}}})
+	if code := contract.CodeOf(err); code != contract.CodePoolExhausted {
 		t.Errorf("the code is %s", code)
 	}
 	var rejected *requests.Rejected

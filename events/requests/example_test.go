@@ -9,8 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/requests"
 )
 
@@ -40,7 +40,7 @@ func ExampleClient_Provision() {
 		log.Printf("waiting at place %d: %s", r.Waiting.Position, r.Waiting.Reason)
 	}))
 	switch {
-	case engine.CodeOf(err) == engine.CodePoolExhausted:
+	case contract.CodeOf(err) == contract.CodePoolExhausted:
 		log.Print("no account is left; try again later, under a new id")
 	case err != nil:
 		log.Print(err)
@@ -53,7 +53,7 @@ func ExampleClient_Provision() {
 func ExampleRejected() {
 	err := error(&requests.Rejected{Reply: events.Reply{
 		RequestID: "b3c1a5e2-operation", Status: events.StatusRejected,
-		Error: &events.ReplyError{Code: engine.CodePoolExhausted, Message: "pool aws has no account left", Retryable: true},
+		Error: &events.ReplyError{Code: contract.CodePoolExhausted, Message: "pool aws has no account left", Retryable: true},
 	}})
 	if rejected, ok := errors.AsType[*requests.Rejected](err); ok {
 		fmt.Println(rejected.Reply.Error.Code, rejected.Retryable())

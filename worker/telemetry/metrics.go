@@ -12,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/worker/notes"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -123,7 +124,7 @@ func (m *Metrics) begin() {
 	for _, t := range events.Types() { // an event of any type whose answer cannot be stored
 		m.beginDead(ctx, string(t.Type), engine.CodeInternal)
 	}
-	for _, info := range engine.Codes() {
+	for _, info := range contract.Codes() {
 		for _, kind := range info.Answers {
 			m.beginCode(ctx, kind, info)
 		}
@@ -145,8 +146,8 @@ func (m *Metrics) beginDead(ctx context.Context, kind string, code engine.Code) 
 }
 
 // beginCode creates the series of an error code for one type of event that can be rejected with it.
-func (m *Metrics) beginCode(ctx context.Context, kind string, info engine.CodeInfo) {
-	if info.Fate == engine.FateDeadLettered {
+func (m *Metrics) beginCode(ctx context.Context, kind string, info contract.CodeInfo) {
+	if info.Fate == contract.FateDeadLettered {
 		m.beginDead(ctx, kind, info.Code)
 	}
 	if info.AfterWaiting && !m.tenants { // a tenant is unknown before its first event

@@ -10,17 +10,18 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/document"
 	"github.com/hap-worker/hap-worker/engine/rule"
+	"github.com/hap-worker/hap-worker/events/contract"
 )
 
 // The exit codes of hapctl.
 const (
 	ExitDone     = 0
-	ExitFailure  = engine.ExitFailure
+	ExitFailure  = contract.ExitFailure
 	ExitUsage    = 2
 	ExitInvalid  = 3 // invalid configuration, or one that mixes landscapes
-	ExitNothing  = engine.ExitNothing
-	ExitConflict = engine.ExitConflict
-	ExitTimeout  = engine.ExitTimeout
+	ExitNothing  = contract.ExitNothing
+	ExitConflict = contract.ExitConflict
+	ExitTimeout  = contract.ExitTimeout
 )
 
 // ExitError is an error with an exit code.

@@ -17,6 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
@@ -136,7 +137,7 @@ func newDeadList(s *cli.Shell) *cobra.Command {
 	var f letterFilter
 	kind := cli.Choice{Of: append(typeNames(), events.UnknownType)}
 	var code cli.Choice
-	for _, info := range engine.Codes() {
+	for _, info := range contract.Codes() {
 		code.Of = append(code.Of, string(info.Code))
 	}
 	cmd := &cobra.Command{
