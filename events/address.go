@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hap-worker/hap-worker/events/contract"
-	"github.com/hap-worker/hap-worker/events/internal/object"
+	"github.com/hap-worker/hap-worker/events/object"
 )
 
 // subjectTokens returns the last two tokens of an event's subject, whatever its prefix: the type ("" if

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hap-worker/hap-worker/events/contract"
-	"github.com/hap-worker/hap-worker/events/internal/object"
+	"github.com/hap-worker/hap-worker/events/object"
 )
 
 // These checks accept exactly what the schemas in schema/ accept; a test compares the two. Each

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hap-worker/hap-worker/events/internal/object"
+	"github.com/hap-worker/hap-worker/events/object"
 	"github.com/hap-worker/hap-worker/events/streams"
 )
 

@@ -1,5 +1,6 @@
 // Package object reads JSON objects strictly. Its errors tell a publisher which member is wrong, and
-// why.
+// why. Package events reads messages with it, and the worker its records on streams; a publisher calls
+// events.Decode and events.DecodeReply instead.
 package object
 
 import (
