@@ -54,7 +54,7 @@ SLOW := ^Test(Real|Page$$|Faults$$|Soak$$|Timed|Tool)
 QUICK = $$($(GO) list ./... | grep -v '/containers$$')
 
 # Packages whose tests wait for real time: one after the other, after everything is compiled.
-WAITING = ./cmd/hapctl/... ./counters/... ./events/... ./gardener/... ./worker/filewatch ./worker/source
+WAITING = ./cmd/hapctl/... ./counters/... ./events/... ./gardener/... ./ledger/... ./worker/filewatch ./worker/source
 OTHERS = $$($(GO) list ./... | grep -vxF "$$($(GO) list $(WAITING))")
 
 .PHONY: test test-compile test-waiting test-others test-integration test-alerts
@@ -108,7 +108,7 @@ race: ## all tests with the race detector, on kube-apiserver, but for what it ca
 
 .PHONY: race-short
 race-short: ## the packages of the event's path with the race detector, without the tests that wait for real time
-	CGO_ENABLED=1 HAP_SIMULATION=50 $(GOTEST) -race -short -skip '$(MEASURED)' $$($(GO) list ./worker/... ./counters/... ./events/... ./engine/... | grep -v '/histories$$')
+	CGO_ENABLED=1 HAP_SIMULATION=50 $(GOTEST) -race -short -skip '$(MEASURED)' $$($(GO) list ./worker/... ./counters/... ./ledger/... ./events/... ./engine/... | grep -v '/histories$$')
 
 .PHONY: histories
 histories: ## N random histories of the account protocol, Redis against the model; SEED of the first; prints what they consisted of

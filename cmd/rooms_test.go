@@ -20,12 +20,13 @@ const module = "github.com/hap-worker/hap-worker/"
 // docs/CONTRIBUTING.md.
 var rooms = map[string][]string{
 	"engine":   {"engine", "events/contract"},
-	"events":   {"events", "engine"},
+	"events":   {"events", "engine", "ledger"}, // the ledger and the engine in tests
+	"ledger":   {"ledger", "events", "engine"},
 	"counters": {"counters", "engine"},
 	"gardener": {"gardener", "engine"},
-	"worker":   {"worker", "engine", "events"},
+	"worker":   {"worker", "engine", "events", "ledger"},
 	"deploy":   {},
-	"cmd":      {"cmd", "worker", "engine", "events", "counters", "gardener"},
+	"cmd":      {"cmd", "worker", "engine", "events", "ledger", "counters", "gardener"},
 }
 
 // pure are the libraries that an engine may import in addition to the standard library's: they only compute.

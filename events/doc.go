@@ -3,5 +3,5 @@
 // is described in docs/messages.md.
 //
 // A publisher needs the Client of package events/requests, workers need package
-// events/storage.
+// ledger/storage.
 package events

@@ -13,7 +13,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // TestNATSCommandOfTheClientsPage runs the recipes of docs/clients.md for the nats command as

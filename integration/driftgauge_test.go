@@ -12,7 +12,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )

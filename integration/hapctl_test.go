@@ -19,8 +19,8 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/clitest"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // hapctlAccounts are what the scripts share out: each script has its own pools.

@@ -15,7 +15,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // recordKey is where Redis says which landscape it belongs to.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/shadows"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
+	"github.com/hap-worker/hap-worker/ledger/shadows"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // TestMigrateCompare runs the stories of hapctl migrate compare, against comparisons

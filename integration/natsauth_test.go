@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/hap-worker/hap-worker/cmd/connect"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 

@@ -16,10 +16,10 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/dead"
-	"github.com/hap-worker/hap-worker/events/foreign"
 	"github.com/hap-worker/hap-worker/events/requests"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/dead"
+	"github.com/hap-worker/hap-worker/ledger/foreign"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // TestNATSRoles is the whole life of an account where everybody has the rights of

@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/app"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/shadows"
+	"github.com/hap-worker/hap-worker/ledger/shadows"
 )
 
 // TestNATSShadow is a shadow with the rights of deploy/nats/shadow.conf, alone, beside a

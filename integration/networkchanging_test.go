@@ -15,8 +15,8 @@ import (
 	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/checker"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // changing is a landscape whose network configuration changes under its workers.

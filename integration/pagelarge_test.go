@@ -17,8 +17,8 @@ import (
 	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // largeRuntimes are in the landscape that page and hapctl have to stand: 100,000, or what

@@ -17,9 +17,9 @@ import (
 	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/stack"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 )

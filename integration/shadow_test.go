@@ -11,9 +11,9 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/shadows"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/stack"
+	"github.com/hap-worker/hap-worker/ledger/shadows"
 )
 
 // TestShadow is a broker that decides in its own way, and a shadow beside it: every

@@ -8,10 +8,10 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/connection"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/stack"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // sources are connections of the test's own to what a checker reads.

@@ -20,7 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
-	"github.com/hap-worker/hap-worker/events/tracing"
+	"github.com/hap-worker/hap-worker/ledger/tracing"
 )
 
 // spans is an OTLP collector that keeps what it is sent.

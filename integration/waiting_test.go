@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/checker"
 	"github.com/hap-worker/hap-worker/integration/stack"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // ask is a provision of plan aws for a tenant.

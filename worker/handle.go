@@ -16,7 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/bulkhead"
 	"github.com/hap-worker/hap-worker/worker/clock"
 	"github.com/hap-worker/hap-worker/worker/crash"

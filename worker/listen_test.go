@@ -11,17 +11,17 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account/accounttest"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/dead"
-	"github.com/hap-worker/hap-worker/events/eventstest"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/ledger/dead"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
 // listening is a worker on a real server, with the facts that it reports.
 type listening struct {
 	t        *testing.T
-	server   *eventstest.NATS
+	server   *ledgertest.NATS
 	js       jetstream.JetStream // not the worker's
 	subjects events.Subjects
 	worker   *Worker
@@ -33,7 +33,7 @@ type listening struct {
 // listen starts a worker that answers deprovisions. Changes are made to its options.
 func listen(t *testing.T, options []nats.Option, changes ...func(*listening, *Options)) *listening {
 	t.Helper()
-	l := &listening{t: t, server: eventstest.Server(t), settled: make(chan observe.Event, 100), lost: make(chan error, 1000), created: make(chan struct{}, 100)}
+	l := &listening{t: t, server: ledgertest.Server(t), settled: make(chan observe.Event, 100), lost: make(chan error, 1000), created: make(chan struct{}, 100)}
 	l.js = l.server.JetStream()
 	l.setup()
 	subjects, err := events.NewSubjects("")

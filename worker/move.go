@@ -6,7 +6,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // Rule 16: a runtime without an account moves to the pool that its rule names now.

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // waitsOn leaves a request without an account in the waiting room. If the sequence of its record in Redis is

@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 	"github.com/hap-worker/hap-worker/engine/terms"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/config"

@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/hap-worker/hap-worker/events/tracing"
+	"github.com/hap-worker/hap-worker/ledger/tracing"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 

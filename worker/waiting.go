@@ -7,7 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/tracing"
+	"github.com/hap-worker/hap-worker/ledger/tracing"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/serving"
 )

@@ -12,8 +12,8 @@ import (
 	"github.com/hap-worker/hap-worker/counters/landscapes"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/loop"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
 )
 
 // TestListenerFails: a worker whose port is taken ends with an error, also while it tries to reach NATS.
@@ -17,7 +17,7 @@ func TestListenerFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer theirs.Close()
-	err = Run(eventstest.Within(t), Options{Log: io.Discard, Env: []string{
+	err = Run(ledgertest.Within(t), Options{Log: io.Discard, Env: []string{
 		"HAP_NATS_URL=nats://127.0.0.1:1", "HAP_TELEMETRY_LISTEN=" + theirs.Addr().String(), "HAP_GARDENER_KUBECONFIG=/nonexistent",
 	}})
 	if err == nil || !strings.Contains(err.Error(), "address already in use") {

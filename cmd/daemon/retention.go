@@ -3,8 +3,8 @@ package daemon
 import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/blocks"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker"
 	"github.com/hap-worker/hap-worker/worker/retention"
 )

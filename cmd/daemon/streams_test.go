@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
@@ -37,8 +37,8 @@ func (a *awaited) Write(p []byte) (int, error) {
 // worker's stream name. /readyz and the log name the owner, and the stream stays unchanged.
 func TestOthersStreamKeepsAWorkerFromBeingReady(t *testing.T) {
 	t.Parallel()
-	server := eventstest.Server(t)
-	js, within := server.JetStream(), eventstest.Within(t)
+	server := ledgertest.Server(t)
+	js, within := server.JetStream(), ledgertest.Within(t)
 	theirs := jetstream.StreamConfig{Name: "HAP_EVENTS", Description: "orders of\nthe shop", Subjects: []string{"orders.>"}}
 	if _, err := js.CreateStream(within, theirs); err != nil {
 		t.Fatal(err)
@@ -83,8 +83,8 @@ func TestOthersStreamKeepsAWorkerFromBeingReady(t *testing.T) {
 // it has to be restored from a copy, and neither is any stream if the worker must not manage them; both are told.
 func TestStreamsThatAreDeleted(t *testing.T) {
 	t.Parallel()
-	server := eventstest.Server(t)
-	js, ctx := server.JetStream(), eventstest.Within(t)
+	server := ledgertest.Server(t)
+	js, ctx := server.JetStream(), ledgertest.Within(t)
 	for _, c := range []struct {
 		manage  bool
 		deleted string
@@ -100,7 +100,7 @@ func TestStreamsThatAreDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &daemon{cfg: cfg, log: slog.New(slog.DiscardHandler)}
-		d.parts.js, d.parts.subjects = js, eventstest.Subjects(t)
+		d.parts.js, d.parts.subjects = js, ledgertest.Subjects(t)
 		if d.parts.consumer, err = d.setup(ctx); err != nil {
 			t.Fatal(err)
 		}

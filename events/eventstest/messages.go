@@ -1,13 +1,9 @@
+// Package eventstest has messages for tests: those of this product, and those of a broker.
 package eventstest
 
 import (
-	"testing"
-
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/contract"
-	"github.com/hap-worker/hap-worker/events/storage"
 )
 
 // Provision returns a provision event of the runtime rt-<id>.
@@ -41,27 +37,4 @@ func Waiting(id string) events.Reply {
 func Rejected(id string, code contract.Code) events.Reply {
 	return events.Reply{RequestID: id, RuntimeID: "rt-" + id, Status: events.StatusRejected,
 		Error: &events.ReplyError{Code: code, Message: "no", Retryable: code.Retryable()}}
-}
-
-// ReplySubject returns the subject of the replies to Provision(id).
-func ReplySubject(t testing.TB, id string) string { return Subjects(t).Reply("rt-"+id, id) }
-
-// Store publishes a reply to a ledger.
-func Store(t testing.TB, ledger *storage.Ledger, r events.Reply, expected uint64) uint64 {
-	t.Helper()
-	sequence, err := ledger.Publish(Within(t), Subjects(t).Reply(r.RuntimeID, r.RequestID), r, expected)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sequence
-}
-
-// StreamConfig returns the configuration of a stream.
-func StreamConfig(t *testing.T, js jetstream.JetStream, name string) jetstream.StreamConfig {
-	t.Helper()
-	stream, err := js.Stream(Within(t), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stream.CachedInfo().Config
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/requests"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // operation is a row in the broker's database. Its id is the request id.

@@ -15,9 +15,9 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/contract"
-	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/events/requests"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // client returns a Client that looks often, so that tests are fast.
@@ -327,7 +327,7 @@ func until(try func() error) error {
 // A client may be there before the streams are.
 func TestClientBeforeStreams(t *testing.T) {
 	t.Parallel()
-	srv := eventstest.Server(t)
+	srv := ledgertest.Server(t)
 	c := client(t, srv.Connect())
 	got := make(chan error, 1)
 	go func() {

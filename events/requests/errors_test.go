@@ -13,15 +13,15 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/contract"
-	"github.com/hap-worker/hap-worker/events/eventstest"
 	"github.com/hap-worker/hap-worker/events/requests"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // A publisher in production has no more rights than these.
 func TestClientRights(t *testing.T) {
 	t.Parallel()
-	srv := eventstest.Server(t, func(o *server.Options) {
+	srv := ledgertest.Server(t, func(o *server.Options) {
 		o.Users = []*server.User{
 			{Username: "worker", Password: "w"},
 			{Username: "keb", Password: "k", Permissions: &server.Permissions{
@@ -93,7 +93,7 @@ func TestClientRights(t *testing.T) {
 // fails later.
 func TestDeniedDeleteIsNoCause(t *testing.T) {
 	t.Parallel()
-	srv := eventstest.Server(t, func(o *server.Options) {
+	srv := ledgertest.Server(t, func(o *server.Options) {
 		o.Users = []*server.User{{Username: "keb", Password: "k", Permissions: &server.Permissions{
 			Publish: &server.SubjectPermission{Deny: []string{"$JS.API.CONSUMER.DELETE.>"}},
 		}}}
@@ -229,7 +229,7 @@ func TestClientPublish(t *testing.T) {
 // A permanent error is not retried until the context ends.
 func TestClientHopeless(t *testing.T) {
 	t.Parallel()
-	srv := eventstest.Server(t, func(o *server.Options) { o.MaxPayload = 1024 })
+	srv := ledgertest.Server(t, func(o *server.Options) { o.MaxPayload = 1024 })
 	js := srv.JetStream()
 	differs, err := storage.Setup(within(t), js, storage.Options{Manage: true})
 	if err != nil || len(differs) != 1 || !strings.Contains(differs[0], "at most 1024 bytes (max_payload)") {
@@ -256,7 +256,7 @@ func TestClientHopeless(t *testing.T) {
 // A request to a full stream is retried until the context ends; the error names the full stream.
 func TestClientFullStream(t *testing.T) {
 	t.Parallel()
-	srv := eventstest.Server(t)
+	srv := ledgertest.Server(t)
 	if _, err := storage.Setup(within(t), srv.JetStream(), storage.Options{Manage: true, MaxBytes: 100}); err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestClientNewerReply(t *testing.T) {
 
 func TestNewClientOptions(t *testing.T) {
 	t.Parallel()
-	nc := eventstest.Server(t).Connect()
+	nc := ledgertest.Server(t).Connect()
 	for want, o := range map[string]requests.ClientOptions{
 		"Source":    {},
 		"prefix":    {Source: "/s", Prefix: "a..b"},

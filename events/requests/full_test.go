@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/eventstest"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // A publisher whose request has no room learns which stream is full, and by which limit.
 func TestPublishToFullStream(t *testing.T) {
 	t.Parallel()
-	srv := eventstest.Server(t)
+	srv := ledgertest.Server(t)
 	if _, err := storage.Setup(within(t), srv.JetStream(), storage.Options{Manage: true, MaxBytes: 100}); err != nil {
 		t.Fatal(err)
 	}

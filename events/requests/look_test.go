@@ -11,7 +11,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // The consumers of a stream are limited, and all who read replies share them. A thousand requests that wait for

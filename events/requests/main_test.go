@@ -5,13 +5,14 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/leaktest"
 	"github.com/hap-worker/hap-worker/events/eventstest"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // What every test here begins with.
 var (
-	within, setup, subjects                = eventstest.Within, eventstest.Ready, eventstest.Subjects
+	within, setup, subjects                = ledgertest.Within, ledgertest.Ready, ledgertest.Subjects
 	provision, assigned, waiting, rejected = eventstest.Provision, eventstest.Assigned, eventstest.Waiting, eventstest.Rejected
-	replySubject, store, config            = eventstest.ReplySubject, eventstest.Store, eventstest.StreamConfig
+	replySubject, store, config            = ledgertest.ReplySubject, ledgertest.Store, ledgertest.StreamConfig
 )

@@ -15,7 +15,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // asked is a request that is known to wait, and its reply to come.

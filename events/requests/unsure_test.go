@@ -12,7 +12,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // The stream has the request, but its answer does not arrive: the error does not say that the request is not

@@ -16,8 +16,8 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/integration/checker"
+	"github.com/hap-worker/hap-worker/ledger/dead"
 )
 
 // watchLabels records every state of every binding, from its own watch on the Kubernetes API, without

@@ -25,7 +25,7 @@ func built(t *testing.T) string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for _, part := range []string{"cmd", "worker", "engine", "events", "counters", "gardener", "deploy"} {
+	for _, part := range []string{"cmd", "worker", "engine", "events", "ledger", "counters", "gardener", "deploy"} {
 		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join(root, part))); err != nil {
 			t.Fatal(err)
 		}

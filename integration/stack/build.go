@@ -66,7 +66,7 @@ func workerProgram(root string) program {
 		name:    "hap-worker",
 		module:  root,
 		target:  "./cmd/hap-worker",
-		sources: []string{"go.mod", "go.sum", "cmd", "worker", "engine", "events", "counters", "gardener", "deploy"},
+		sources: []string{"go.mod", "go.sum", "cmd", "worker", "engine", "events", "ledger", "counters", "gardener", "deploy"},
 		hint:    "once per change",
 	}
 }

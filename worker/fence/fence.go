@@ -10,7 +10,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/coalesce"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/crash"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )

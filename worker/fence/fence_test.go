@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/crash"
 	"github.com/hap-worker/hap-worker/worker/fence"
 	"github.com/hap-worker/hap-worker/worker/observe"

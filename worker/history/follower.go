@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // Ledger reads the replies: package storage.

@@ -17,7 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/leaktest"
 	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // Window is a time span, divided into steps.

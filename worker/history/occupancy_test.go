@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // TestBack: a window has at least the requested length, and steps of whole seconds.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // Rates are kept for Slots slots of length Slot.

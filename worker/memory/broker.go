@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // usualPayload is the default of max_payload in nats-server: bytes of header and data.

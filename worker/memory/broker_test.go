@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/events/dead"
-	"github.com/hap-worker/hap-worker/events/eventstest"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/dead"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
 )
@@ -19,7 +19,7 @@ import (
 // The suite runs in bubbles with virtual time.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	eventstest.RunStreams(t, func(t *testing.T, o storage.Options, test func(*testing.T, eventstest.World)) {
+	ledgertest.RunStreams(t, func(t *testing.T, o storage.Options, test func(*testing.T, ledgertest.World)) {
 		synctest.Test(t, func(t *testing.T) {
 			b, err := memory.NewBroker(o)
 			if err != nil {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/dead"
-	"github.com/hap-worker/hap-worker/events/queued"
+	"github.com/hap-worker/hap-worker/ledger/dead"
+	"github.com/hap-worker/hap-worker/ledger/queued"
 )
 
 // TestSearchOfStreamsIsBounded: of a stream without subjects to search by, so many of the newest messages are read,

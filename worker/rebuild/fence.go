@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // Record stores the epochs in force (rule 15): package storage.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // paged is a room of more requests than NATS lists in one page.

@@ -6,7 +6,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/shadows"
+	"github.com/hap-worker/hap-worker/ledger/shadows"
 )
 
 // of returns a binding as the broker labels it.

@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/shadows"
+	"github.com/hap-worker/hap-worker/ledger/shadows"
 	"github.com/hap-worker/hap-worker/worker/loop"
 )
 

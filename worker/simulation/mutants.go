@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"

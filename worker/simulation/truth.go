@@ -14,8 +14,8 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/dead"
 	eventstreams "github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/ledger/dead"
 	"github.com/hap-worker/hap-worker/worker/simulation/promises"
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )

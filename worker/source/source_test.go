@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/eventstest"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/source"
 )
@@ -39,7 +39,7 @@ func open(t *testing.T, options []nats.Option, changes ...func(*tap, *source.Opt
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := eventstest.Server(t)
+	server := ledgertest.Server(t)
 	s := &tap{
 		t: t, js: server.JetStream(), subject: subjects.Deprovision(""),
 		taken: make(chan source.Message, 100), lost: make(chan error, 1000), created: make(chan struct{}, 100),

@@ -16,9 +16,9 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/clitest"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/dead"
-	"github.com/hap-worker/hap-worker/events/eventstest"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/dead"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // hostile sets the terminal's title, overwrites the line, reverses the text after it, and colours it by a C1
@@ -71,7 +71,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 // hostileStreams returns the URL of streams with two dead letters and a reply.
 func hostileStreams(t *testing.T) (url string) {
 	t.Helper()
-	server := eventstest.Server(t)
+	server := ledgertest.Server(t)
 	js := server.JetStream()
 	if _, err := storage.Setup(t.Context(), js, storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)

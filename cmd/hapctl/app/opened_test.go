@@ -8,16 +8,16 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/dead"
-	"github.com/hap-worker/hap-worker/events/eventstest"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/dead"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // TestOneConnection: a command that needs NATS for several things connects once.
 func TestOneConnection(t *testing.T) {
 	t.Parallel()
-	server := eventstest.Server(t)
-	js, subjects := server.JetStream(), eventstest.Subjects(t)
+	server := ledgertest.Server(t)
+	js, subjects := server.JetStream(), ledgertest.Subjects(t)
 	if _, err := storage.Setup(t.Context(), js, storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/hap-worker/hap-worker/events/eventstest"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // scriptServers starts servers for scripts. They run until the test ends.
@@ -28,7 +28,7 @@ func (s scriptServers) commands() map[string]func(*testscript.TestScript, bool, 
 
 // streams starts NATS with the worker's streams: "streams".
 func (s scriptServers) streams(ts *testscript.TestScript, _ bool, _ []string) {
-	server := eventstest.Server(s.t)
+	server := ledgertest.Server(s.t)
 	_, err := storage.Setup(s.t.Context(), server.JetStream(), storage.Options{Manage: true})
 	ts.Check(err)
 	ts.Setenv("HAP_NATS_URL", server.URL())

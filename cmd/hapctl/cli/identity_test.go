@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters/counterstest"
 	"github.com/hap-worker/hap-worker/counters/landscapes"
 	"github.com/hap-worker/hap-worker/engine"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 

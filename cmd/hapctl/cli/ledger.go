@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/connect"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/clitest"
 
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/eventstest"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // TestReading: a long read shows its progress in one line, which is cleared at the end; a short one shows
@@ -53,7 +53,7 @@ func TestReadingsOfStreams(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	screen, tty := clitest.OpenTerminal(t)
 	s := &Shell{Stderr: Stream{tty}}
-	js, subjects := eventstest.Server(t).JetStream(), eventstest.Subjects(t)
+	js, subjects := ledgertest.Server(t).JetStream(), ledgertest.Subjects(t)
 	if _, err := storage.Setup(t.Context(), js, storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)
 	}

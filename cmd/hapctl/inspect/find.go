@@ -14,10 +14,10 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/letters"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/dead"
-	"github.com/hap-worker/hap-worker/events/queued"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/ledger/dead"
+	"github.com/hap-worker/hap-worker/ledger/queued"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 

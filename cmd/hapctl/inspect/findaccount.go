@@ -14,7 +14,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	past "github.com/hap-worker/hap-worker/worker/history"
 )
 

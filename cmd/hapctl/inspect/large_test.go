@@ -26,9 +26,9 @@ import (
 	"github.com/hap-worker/hap-worker/counters/counterstest"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/eventstest"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/events/streams"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 const (
@@ -65,7 +65,7 @@ func BenchmarkExplain(b *testing.B) {
 	if n, err := strconv.Atoi(os.Getenv("HAP_BENCH_RUNTIMES")); err == nil && n >= 2*explainDay {
 		l.runtimes = n
 	}
-	server, process := eventstest.Server(b), counterstest.StartRedis(b)
+	server, process := ledgertest.Server(b), counterstest.StartRedis(b)
 	kubeconfig := filepath.Join(b.TempDir(), "kubeconfig")
 	l.flags = []string{"--redis-url", "unix://" + process.Socket, "--nats-url", server.URL(), "--kubeconfig", kubeconfig, "-n", "garden-kyma", "--timeout", "10m"}
 	l.serve(b, kubeconfig)

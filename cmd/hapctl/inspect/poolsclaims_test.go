@@ -14,19 +14,19 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
-	"github.com/hap-worker/hap-worker/events/eventstest"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
 // TestClaimsOfAnotherLandscape: a ledger of another landscape ends the command, while one that cannot be read does not.
 func TestClaimsOfAnotherLandscape(t *testing.T) {
 	t.Parallel()
-	server := eventstest.Server(t)
+	server := ledgertest.Server(t)
 	if _, err := storage.Setup(t.Context(), server.JetStream(), storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)
 	}
-	ledger := storage.NewLedger(server.JetStream(), eventstest.Subjects(t), cli.Source)
+	ledger := storage.NewLedger(server.JetStream(), ledgertest.Subjects(t), cli.Source)
 	if err := ledger.SetLandscape(t.Context(), engine.Landscape{Namespace: "garden-old", Resource: "secrets"}); err != nil {
 		t.Fatal(err)
 	}

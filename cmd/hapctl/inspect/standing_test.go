@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/rule"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/page"
 	"github.com/hap-worker/hap-worker/worker/page/access"
 	"github.com/hap-worker/hap-worker/worker/telemetry"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // TestPlaces: a request has its place in the queue and the requests right before it, and one outside of the queue

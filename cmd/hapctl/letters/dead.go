@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/contract"
-	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/ledger/dead"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 

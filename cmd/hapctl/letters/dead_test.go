@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hap-worker/hap-worker/events/dead"
+	"github.com/hap-worker/hap-worker/ledger/dead"
 )
 
 // TestDataOfLetter: JSON has every byte of a letter, also of one that is no text.

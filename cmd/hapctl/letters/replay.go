@@ -13,8 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/dead"
 	"github.com/hap-worker/hap-worker/events/requests"
+	"github.com/hap-worker/hap-worker/ledger/dead"
 )
 
 // mostReplays is the highest N in the new id of a replay, OLD-rN.

@@ -6,8 +6,8 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/clitest"
 	"github.com/hap-worker/hap-worker/engine/rule"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/shadows"
 	"github.com/hap-worker/hap-worker/gardener"
+	"github.com/hap-worker/hap-worker/ledger/shadows"
 )
 
 // TestTablesFitATerminal holds the tables of this package to a terminal's width.

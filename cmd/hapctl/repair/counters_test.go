@@ -17,8 +17,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/eventstest"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/memory/memorytest"
@@ -145,7 +145,7 @@ func TestRepairSaysWhat(t *testing.T) {
 // TestRebuildWithoutWorkers: without the consumer of the workers, none runs, and nothing is waited for.
 func TestRebuildWithoutWorkers(t *testing.T) {
 	t.Parallel()
-	server := eventstest.Server(t)
+	server := ledgertest.Server(t)
 	if _, err := storage.Setup(t.Context(), server.JetStream(), storage.Options{Manage: true}); err != nil {
 		t.Fatal(err)
 	}

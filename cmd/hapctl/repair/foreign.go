@@ -16,7 +16,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/foreign"
+	"github.com/hap-worker/hap-worker/ledger/foreign"
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/cmd/hapctl/clitest"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/foreign"
+	"github.com/hap-worker/hap-worker/ledger/foreign"
 )
 
 func TestListsFitATerminal(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/audit"
 	"github.com/hap-worker/hap-worker/worker/observe"
 	"github.com/hap-worker/hap-worker/worker/rebuild"

@@ -17,8 +17,8 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/eventstest"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/ledgertest"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // TestLinesInOrder: requests of a file are in flight together, and although the
@@ -26,7 +26,7 @@ import (
 func TestLinesInOrder(t *testing.T) {
 	t.Parallel()
 	const requests, batch = inFlight, inFlight / 2
-	server := eventstest.Server(t)
+	server := ledgertest.Server(t)
 	answerBackwards(t, server.URL(), requests, batch)
 	var in strings.Builder
 	for i := range requests {

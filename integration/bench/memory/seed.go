@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/stack"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 // seeders is the number of Shoots that are created concurrently.

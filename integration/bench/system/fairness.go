@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
 	"github.com/hap-worker/hap-worker/integration/faulty"
 	"github.com/hap-worker/hap-worker/integration/stack"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/hap-worker/hap-worker/events"
-	"github.com/hap-worker/hap-worker/events/storage"
+	"github.com/hap-worker/hap-worker/ledger/storage"
 	"github.com/hap-worker/hap-worker/worker/memory"
 )
 
