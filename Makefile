@@ -206,7 +206,7 @@ lint-servers: ## golangci-lint over the modules of kube-apiserver and gardener-a
 
 .PHONY: docs
 docs: ## write anew what is generated: docs/cli from hapctl's help texts, the tables of docs/messages.md from the code's, that of docs/architecture.md from a covered run, the chart's schema and README
-	UPDATE_DOCS=1 $(GO) test -count=1 -p 1 -run 'TestReference|TestMessagesPage|TestToolPath' ./cmd/hapctl/... ./engine ./events ./worker
+	UPDATE_DOCS=1 $(GO) test -count=1 -p 1 -run 'TestReference|TestMessagesPage|TestToolPath' ./cmd/hapctl/... ./ledger/wire ./worker
 	UPDATE_DOCS=1 $(GO) test -C integration -count=1 -run '^TestGenerated$$' ./chart
 
 .PHONY: stack

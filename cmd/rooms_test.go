@@ -20,7 +20,7 @@ const module = "github.com/hap-worker/hap-worker/"
 // docs/CONTRIBUTING.md.
 var rooms = map[string][]string{
 	"engine":   {"engine", "events/contract"},
-	"events":   {"events", "engine", "ledger"}, // the ledger and the engine in tests
+	"events":   {"events"},
 	"ledger":   {"ledger", "events", "engine"},
 	"counters": {"counters", "engine"},
 	"gardener": {"gardener", "engine"},

@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"pgregory.net/rapid"
 
-	_ "github.com/hap-worker/hap-worker/engine/rapidtest" // fixes the seed
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/contract"
+	"github.com/hap-worker/hap-worker/events/eventstest"
 )
 
 func TestEventRoundTrip(t *testing.T) {
@@ -212,7 +212,7 @@ func TestInvalidTraceparent(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for kind, data := range full {
+	for kind, data := range eventstest.Full {
 		f.Add("hap.v1."+kind+".ga-1", "application/cloudevents+json",
 			[]byte(`{"specversion":"1.0","id":"req-1","source":"/s","type":"hap.`+kind+`.v1","data":`+data+`}`))
 	}

@@ -1,11 +1,9 @@
 package events_test
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/contract"
+	"github.com/hap-worker/hap-worker/events/eventstest"
 )
 
 // typesInOrder are the types of the table.
@@ -93,8 +92,8 @@ func declared(t *testing.T, kind string) []string {
 	return found
 }
 
-// Files outside of the table name every type: the schemas, the permissions on NATS, the errors in
-// which every event may end, and the examples with which the schemas are tested.
+// What is beside the table names every type: the schemas, the errors in which every event may end, and the
+// examples with which the schemas are tested.
 func TestEveryTypeIsKnownOutside(t *testing.T) {
 	t.Parallel()
 	envelope := string(schemaText(t, "envelope"))
@@ -105,12 +104,7 @@ func TestEveryTypeIsKnownOutside(t *testing.T) {
 				t.Errorf("schema/envelope.json lacks %s", want)
 			}
 		}
-		for _, file := range []string{"../deploy/nats/permissions.conf", "../deploy/nats/shadow.conf"} {
-			if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"hap.v1.`+name+`.*"`) {
-				t.Errorf("%s gives no right to %s (%v)", file, name, err)
-			}
-		}
-		if schemaText(t, name); full[name] == "" {
+		if schemaText(t, name); eventstest.Full[name] == "" {
 			t.Errorf("the schema of %s is not tried", name)
 		}
 		if answers := contract.CodeInvalidEvent.Info().Answers; !slices.Contains(answers, name) {
@@ -173,43 +167,4 @@ func TestNewEventHasThePayloadOfItsType(t *testing.T) {
 	if _, _, ok := events.NewEvent("reboot"); ok {
 		t.Error("an unknown type has a payload")
 	}
-}
-
-// TestMessagesPageHasTheTypes compares docs/messages.md with the table. With UPDATE_DOCS set, as in
-// make docs, it rewrites the page.
-func TestMessagesPageHasTheTypes(t *testing.T) {
-	t.Parallel()
-	const path = "../docs/messages.md"
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	place := regexp.MustCompile(`(?m)^\| Type \| Subject \|.*\n(\|.*\n)+`)
-	if len(place.FindAll(page, -1)) != 1 {
-		t.Fatalf("%s must have one table of types", path)
-	}
-	want := place.ReplaceAllLiteral(page, []byte(typesTable()))
-	switch {
-	case slices.Equal(page, want):
-	case os.Getenv("UPDATE_DOCS") != "":
-		if err := os.WriteFile(path, want, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("the types in %s are out of date; make docs writes them anew", path)
-	}
-}
-
-func typesTable() string {
-	var b strings.Builder
-	b.WriteString("| Type | Subject | Published by | Answered by | Allots |\n|---|---|---|---|---|\n")
-	for _, info := range events.Types() {
-		allots := "no"
-		if info.Allots {
-			allots = "yes"
-		}
-		fmt.Fprintf(&b, "| `%s` | `%s.%s.<%s>` | %s | `%s` | %s |\n", info.Type, events.DefaultPrefix, info.Type, info.Token,
-			info.Publisher, strings.Join(texts(info.Statuses()), "`, `"), allots)
-	}
-	return b.String()
 }

@@ -1,4 +1,6 @@
-package requests_test
+// Package client_test has the tests of events/requests, and of the broker of docs/clients.md, that need a NATS server
+// and the ledger. The module of package events requires neither.
+package client_test
 
 import (
 	"testing"

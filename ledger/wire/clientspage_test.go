@@ -1,4 +1,4 @@
-package events_test
+package wire_test
 
 import (
 	"os"
@@ -17,7 +17,7 @@ import (
 // blocksOf returns the code blocks of docs/clients.md, by language.
 func blocksOf(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/clients.md")
+	text, err := os.ReadFile("../../docs/clients.md")
 	if err != nil {
 		t.Fatal(err)
 	}

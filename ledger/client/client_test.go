@@ -1,4 +1,4 @@
-package requests_test
+package client_test
 
 import (
 	"context"

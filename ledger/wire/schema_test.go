@@ -1,4 +1,4 @@
-package events_test
+package wire_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/contract"
+	"github.com/hap-worker/hap-worker/events/eventstest"
 )
 
 // schemas compiles the schemas as they are delivered.
@@ -48,34 +49,6 @@ func schemas(t testing.TB) map[string]*jsonschema.Schema {
 		}
 	}
 	return compiled
-}
-
-// full are messages that have every member.
-var full = map[string]string{
-	"provision": `{"runtimeID":"rt-1","globalAccountID":"ga-1","plan":"aws","platformRegion":"cf-eu11","hyperscalerRegion":"eu-central-1",
-		"provider":"aws","shootName":"c-3fa2","deadline":"2026-11-20T12:00:00Z","replyTo":"_INBOX.a.b",
-		"cluster":{"name":"c","namespace":"n","labels":{"a":"b"},"purposes":["mcp"]},
-		"interface":{"path":"cap.interface.x","revision":"0.1.0"}}`,
-	"deprovision": `{"runtimeID":"rt-1","globalAccountID":"ga-1","shootName":"c-3fa2","replyTo":"_INBOX.a"}`,
-	"release":     `{"binding":"aws-7","generation":3,"replyTo":"_INBOX.a"}`,
-	"resolve":     `{"runtimeID":"rt-1","globalAccountID":"ga-1","interface":{"path":"cap.interface.x","revision":"0.1.0"},"replyTo":"_INBOX.a"}`,
-	"reply": `{"requestID":"req-1","runtimeID":"rt-1","status":"rejected","globalAccountID":"ga-1","plan":"aws","provider":"aws","shootName":"c-3fa2",
-		"cluster":{"name":"c","namespace":"n","labels":{"a":"b"},"purposes":["mcp"]},
-		"waiting":{"reason":"pool-empty","position":3,"deadline":"2026-11-20T12:00:00Z"},
-		"binding":{"name":"aws-7","namespace":"garden-kyma","kind":"CredentialsBinding","hyperscalerType":"aws","shared":false,"euAccess":false,"claimed":true,"generation":3},
-		"clusters":12,"limit":180,
-		"decision":{"sequence":4711,"rule":"aws","ruleNumber":2,"pool":"aws+eu","labelSelector":"hyperscalerType=aws",
-			"considered":[{"binding":"aws-3","clusters":180,"verdict":"at-limit","own":true}],
-			"platformRegion":"cf-eu11","hyperscalerRegion":"eu-central-1","passed":[{"rule":"aws","ruleNumber":1,"why":"w"}],
-			"origin":"claimed","strategy":"fill-first","attempts":[{"binding":"aws-7","result":"conflict"}],
-			"times":{"published":"2026-11-20T12:00:00Z","began":"2026-11-20T12:00:00Z","waiting":"2026-11-20T12:00:00Z",
-				"decided":"2026-11-20T12:00:00Z","claimed":"2026-11-20T12:00:00Z"},
-			"changed":{"runtime":"waiting","account":"draining","superseded":"req-0","by":"/hapctl"}},
-		"network":[{"rule":"mcp-clusters","id":"","cidr":"10.27.0.0/28","paths":["/spec/network/cidr"]}],"networkPending":true,
-		"shootPatch":[{"op":"add","path":"/spec/network/cidr","value":"10.27.0.0/28"}],
-		"shootMergePatch":{"spec":{"network":{"cidr":"10.27.0.0/28"}}},
-		"implementation":{"path":"x","revision":"0.1.0","inject":[{"name":"gcp-sa","id":"9038"}]},
-		"for":"deprovision","markedDirty":true,"draining":false,"error":{"code":"Internal","message":"m","retryable":false}}`,
 }
 
 // decodeData decodes the data in a valid envelope.
@@ -138,7 +111,7 @@ func same(t interface{ Fatalf(string, ...any) }, schema *jsonschema.Schema, kind
 func TestSchemaEveryMember(t *testing.T) {
 	t.Parallel()
 	compiled := schemas(t)
-	for kind, text := range full {
+	for kind, text := range eventstest.Full {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			accepted, refused := 0, 0
@@ -171,10 +144,10 @@ func TestSchemaEveryMember(t *testing.T) {
 func TestSchemaRandom(t *testing.T) {
 	t.Parallel()
 	compiled := schemas(t)
-	kinds := slices.Sorted(maps.Keys(full))
+	kinds := slices.Sorted(maps.Keys(eventstest.Full))
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom(kinds).Draw(t, "kind")
-		data := parse(t, full[kind])
+		data := parse(t, eventstest.Full[kind])
 		for range rapid.IntRange(0, 4).Draw(t, "changes") {
 			all := places(data)
 			if len(all) == 0 {
@@ -310,7 +283,7 @@ func remove(data any, place []any) {
 func TestSchemaIsComplete(t *testing.T) {
 	t.Parallel()
 	var reply events.Reply
-	if err := json.Unmarshal([]byte(full["reply"]), &reply); err != nil {
+	if err := json.Unmarshal([]byte(eventstest.Full["reply"]), &reply); err != nil {
 		t.Fatal(err)
 	}
 	everythingSet(t, "reply", reflect.ValueOf(reply))
@@ -318,7 +291,7 @@ func TestSchemaIsComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	described(t, "reply", parse(t, full["reply"]), parse(t, string(text)))
+	described(t, "reply", parse(t, eventstest.Full["reply"]), parse(t, string(text)))
 }
 
 // everythingSet fails for every member that is the zero value.

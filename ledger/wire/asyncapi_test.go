@@ -1,4 +1,4 @@
-package events_test
+package wire_test
 
 import (
 	"cmp"
@@ -48,7 +48,7 @@ var parameter = regexp.MustCompile(`\{(\w+)\}`)
 // TestAsyncAPI compares the document with subjects, types and schemas: both name the same.
 func TestAsyncAPI(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../deploy/asyncapi.yaml")
+	text, err := os.ReadFile("../../deploy/asyncapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,8 @@ func TestAsyncAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	addresses := map[string]string{"reply": s.Reply("x", "x"), "releaseReply": s.BindingReply("x", "x")}
-	for _, kind := range typesInOrder() {
+	for _, info := range events.Types() {
+		kind := info.Type
 		addresses[string(kind)] = s.Prefix() + "." + string(kind) + ".x"
 	}
 	for name, want := range addresses {
@@ -81,7 +82,8 @@ func TestAsyncAPI(t *testing.T) {
 	if len(doc.Channels) != len(addresses) {
 		t.Errorf("%d channels, the code has %d", len(doc.Channels), len(addresses))
 	}
-	for _, kind := range typesInOrder() {
+	for _, info := range events.Types() {
+		kind := info.Type
 		if o := doc.Operations[string(kind)]; o.Action != "receive" || o.Reply.Channel["$ref"] == "" {
 			t.Errorf("operation %s: %+v", kind, o)
 		}
@@ -98,7 +100,7 @@ func TestAsyncAPI(t *testing.T) {
 			}
 			continue
 		}
-		if _, err := os.Stat(filepath.Join("../deploy", ref[1])); err != nil {
+		if _, err := os.Stat(filepath.Join("../../deploy", ref[1])); err != nil {
 			t.Error(err)
 		}
 		files = append(files, filepath.Base(ref[1]))
@@ -110,6 +112,22 @@ func TestAsyncAPI(t *testing.T) {
 	for _, schema := range schemas {
 		if !slices.Contains(files, schema.Name()) {
 			t.Errorf("the schema %s is not referred to", schema.Name())
+		}
+	}
+}
+
+// TestEveryTypeHasItsRights: the permissions on NATS name the subjects of every type.
+func TestEveryTypeHasItsRights(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"../../deploy/nats/permissions.conf", "../../deploy/nats/shadow.conf"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, info := range events.Types() {
+			if !strings.Contains(string(text), `"hap.v1.`+string(info.Type)+`.*"`) {
+				t.Errorf("%s allows nothing on the subjects of %s", file, info.Type)
+			}
 		}
 	}
 }
@@ -135,7 +153,7 @@ func (d asyncAPI) has(path []string) bool {
 // TestAsyncAPIExamples: each message has an example, which the code takes.
 func TestAsyncAPIExamples(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../deploy/asyncapi.yaml")
+	text, err := os.ReadFile("../../deploy/asyncapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
