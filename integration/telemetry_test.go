@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"context"
 	"encoding/hex"
 	"io"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -20,7 +22,6 @@ import (
 	"github.com/hap-worker/hap-worker/cmd/daemon"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/requests"
-	"github.com/hap-worker/hap-worker/ledger/tracing"
 )
 
 // spans is an OTLP collector that keeps what it is sent.
@@ -145,7 +146,11 @@ func TestTraceTellsOfConflicts(t *testing.T) {
 	refuseClaim(proxy, "aws-", func(string) {})
 	publisher := sdktrace.NewTracerProvider().Tracer("publisher")
 	ctx, asking := publisher.Start(l.ctx, "ask")
-	client, err := requests.NewClient(l.js.Conn(), requests.ClientOptions{Source: "/publisher", Trace: tracing.Of})
+	client, err := requests.NewClient(l.js.Conn(), requests.ClientOptions{Source: "/publisher", Trace: func(ctx context.Context) (string, string) {
+		carrier := propagation.MapCarrier{}
+		propagation.TraceContext{}.Inject(ctx, carrier)
+		return carrier["traceparent"], carrier["tracestate"]
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

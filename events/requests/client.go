@@ -37,8 +37,8 @@ type ClientOptions struct {
 	// LookAfter is how long a request waits for a new reply before the Client looks for a reply that was
 	// stored earlier. The Client looks again after pauses that double up to 30 s. Defaults to 1 s.
 	LookAfter time.Duration
-	// Trace returns the trace of a request's context, by W3C Trace Context; "" if it has none. With
-	// OpenTelemetry it is tracing.Of. It is not called for an event that has a Traceparent. If Trace is nil, a
+	// Trace returns the trace of a request's context, by W3C Trace Context; "" if it has none. docs/clients.md
+	// has it for OpenTelemetry. It is not called for an event that has a Traceparent. If Trace is nil, a
 	// published event has only the trace in its fields.
 	Trace func(context.Context) (traceparent, tracestate string)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/events/contract"
 	"github.com/hap-worker/hap-worker/events/requests"
@@ -43,6 +45,27 @@ func (b *broker) step(ctx context.Context, id string) error {
 	}
 	o.patch = reply.ShootMergePatch
 	return nil
+}
+
+// traceOf is ClientOptions.Trace of a broker that uses OpenTelemetry: the worker's spans then belong to the trace of
+// the operation.
+func traceOf(ctx context.Context) (traceparent, tracestate string) {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier["traceparent"], carrier["tracestate"]
+}
+
+// A request that is published within a span has its trace; one without a span has none.
+func TestBrokerTrace(t *testing.T) {
+	t.Parallel()
+	const want = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	ctx := propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": want, "tracestate": "a=b"})
+	if parent, state := traceOf(ctx); parent != want || state != "a=b" {
+		t.Errorf("%q, %q", parent, state)
+	}
+	if parent, state := traceOf(t.Context()); parent != "" || state != "" {
+		t.Errorf("%q, %q without a span", parent, state)
+	}
 }
 
 // A broker is restarted while its request waits, and gets the answer that was stored meanwhile. A
@@ -99,7 +122,7 @@ func TestGoOfTheClientsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, code, _ := strings.Cut(string(file), "\n)\n\n")
-	code, _, _ = strings.Cut(code, "\n// A broker is restarted")
+	code, _, _ = strings.Cut(code, "\n// A request that is published within a span")
 	if !strings.Contains(string(page), "```go\n"+code+"```\n") {
 		t.Errorf("docs/clients.md does not show:\n%s", code)
 	}

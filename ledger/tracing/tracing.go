@@ -40,14 +40,6 @@ func Context(ctx context.Context, e events.Event) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, Carrier{"traceparent": {e.Traceparent}, "tracestate": {e.Tracestate}})
 }
 
-// Of returns the trace of ctx in the form of the fields Traceparent and Tracestate of an event, "" for both if ctx
-// has none.
-func Of(ctx context.Context) (traceparent, tracestate string) {
-	carrier := Carrier{}
-	Inject(ctx, nats.Header(carrier))
-	return carrier.Get("traceparent"), carrier.Get("tracestate")
-}
-
 // Inject writes the trace of ctx into the header; it changes nothing if ctx has none.
 func Inject(ctx context.Context, header nats.Header) {
 	propagation.TraceContext{}.Inject(ctx, Carrier(header))
