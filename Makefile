@@ -3,6 +3,8 @@ SHELL := /bin/bash
 GO ?= go
 # Everything but the race detector is compiled without cgo, as the programs are: once.
 export CGO_ENABLED := 0
+# The packages of the two modules that the programs are made of: this one, and events, which brokers import.
+PACKAGES := github.com/hap-worker/hap-worker/...
 LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 SBOM := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 VULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
@@ -54,13 +56,13 @@ SLOW := ^Test(Real|Page$$|Faults$$|Soak$$|Timed|Tool)
 QUICK = $$($(GO) list ./... | grep -v '/containers$$')
 
 # Packages whose tests wait for real time: one after the other, after everything is compiled.
-WAITING = ./cmd/hapctl/... ./counters/... ./events/... ./gardener/... ./ledger/... ./worker/filewatch ./worker/source
-OTHERS = $$($(GO) list ./... | grep -vxF "$$($(GO) list $(WAITING))")
+WAITING = ./cmd/hapctl/... ./counters/... ./gardener/... ./ledger/... ./worker/filewatch ./worker/source
+OTHERS = $$($(GO) list $(PACKAGES) | grep -vxF "$$($(GO) list $(WAITING))")
 
 .PHONY: test test-compile test-waiting test-others test-integration test-alerts
 test: test-compile test-waiting test-others test-integration test-alerts ## what needs neither a container engine nor a built kube-apiserver, with real NATS and Redis: minutes
 test-compile: # what does not compile fails where it is run
-	-@$(GO) test -run '^$$' -exec true ./... >/dev/null
+	-@$(GO) test -run '^$$' -exec true $(PACKAGES) >/dev/null
 	-@cd integration && $(GO) test -run '^$$' -exec true $(QUICK) >/dev/null
 test-waiting:
 	$(GOTEST) -p 1 -skip '$(MEASURED)' $(WAITING)
@@ -90,7 +92,7 @@ real: ## the tests on a built kube-apiserver and gardener-apiserver, and of the 
 
 .PHONY: timed
 timed: ## the tests that measure: how long something takes, or what a toolchain makes of the sources
-	$(GOTEST) -p 1 -run '$(MEASURED)' ./...
+	$(GOTEST) -p 1 -run '$(MEASURED)' $(PACKAGES)
 	cd integration && $(GOTEST) -p 1 -parallel 1 -timeout 30m -run '$(MEASURED)' $(QUICK)
 
 .PHONY: servers
@@ -103,12 +105,12 @@ containers: ## the tests that run everything in containers; HAP_IMAGES=upstream 
 
 .PHONY: race
 race: ## all tests with the race detector, on kube-apiserver, but for what it cannot see: worker processes, containers, and the model, which is one goroutine
-	CGO_ENABLED=1 HAP_SIMULATION=50 $(GOTEST) -race -skip '$(MEASURED)' ./...
+	CGO_ENABLED=1 HAP_SIMULATION=50 $(GOTEST) -race -skip '$(MEASURED)' $(PACKAGES)
 	cd integration && HAP_TEST_GARDENER=crd CGO_ENABLED=1 $(GOTEST) -race -p 1 -timeout 60m -parallel 3 -skip '^Test(Faults|Soak|Timed|Tool)' $$($(GO) list ./... | grep -v '/model$$\|/containers$$')
 
 .PHONY: race-short
 race-short: ## the packages of the event's path with the race detector, without the tests that wait for real time
-	CGO_ENABLED=1 HAP_SIMULATION=50 $(GOTEST) -race -short -skip '$(MEASURED)' $$($(GO) list ./worker/... ./counters/... ./ledger/... ./events/... ./engine/... | grep -v '/histories$$')
+	CGO_ENABLED=1 HAP_SIMULATION=50 $(GOTEST) -race -short -skip '$(MEASURED)' $$($(GO) list ./worker/... ./counters/... ./ledger/... ./engine/... github.com/hap-worker/hap-worker/events/... | grep -v '/histories$$')
 
 .PHONY: histories
 histories: ## N random histories of the account protocol, Redis against the model; SEED of the first; prints what they consisted of
@@ -134,14 +136,15 @@ soak: ## a steady load for DURATION with a fault now and then: memory, goroutine
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each: a number of inputs, as 100000x
 	@# By number, not by time: a time that ends while a finding is minimized fails with "context deadline exceeded".
-	@set -e; for pkg in $$($(GO) list ./...); do \
-	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 200x $$pkg; \
-	  done; done
+	@# Go fuzzes only packages of the module in which it runs.
+	@set -e; for module in . events; do for pkg in $$($(GO) list -C $$module ./...); do \
+	  for target in $$($(GO) test -C $$module -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "$$pkg $$target"; $(GO) test -C $$module -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 200x $$pkg; \
+	  done; done; done
 
 .PHONY: bench
 bench: ## benchmarks with allocations: matcher, codec, assign script, whole path
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(PACKAGES)
 	$(GO) test -C integration -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
 .PHONY: bench-system
@@ -181,7 +184,7 @@ sbom: build ## bin/*.cdx.json: what hap-worker and hapctl are linked from, as Cy
 	@set -e; for program in hap-worker hapctl; do $(GO) run $(SBOM) bin -json -std -noserial -notimestamp -output bin/$$program.cdx.json bin/$$program; done
 
 .PHONY: release
-release: ## a release in DIR (dist/release): programs for PLATFORMS, bills, checksums, provenance, signatures with KEY; with IMAGES=1 the images
+release: ## a release in DIR (dist/release): programs for PLATFORMS, bills, checksums, provenance, signatures with KEY; with IMAGES=1 the images; docs/release.md has the tags, events/vX.Y.Z among them
 	SBOM=$(SBOM) GO=$(GO) deploy/release.sh $(or $(DIR),dist/release)
 
 .PHONY: vulncheck
@@ -198,7 +201,7 @@ golangci = set -e; bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; GOBIN=$$bin $(
 lint: ## gofmt and golangci-lint, which vets too; counts phrases that are read twice
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt clean:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) test -count=1 -v -run '^TestEnglish$$' ./cmd
-	@$(call golangci,. integration integration/promrules)
+	@$(call golangci,. events integration integration/promrules)
 
 .PHONY: lint-servers
 lint-servers: ## golangci-lint over the modules of kube-apiserver and gardener-apiserver

@@ -2,6 +2,6 @@
 // the payloads with their codec and JSON Schemas. Every message and every subject
 // is described in docs/messages.md.
 //
-// A publisher needs the Client of package events/requests, workers need package
-// ledger/storage.
+// A publisher needs the Client of package events/requests. Both are in a module of
+// few requirements, which are those of every publisher.
 package events

@@ -9,6 +9,7 @@ require (
 	github.com/chromedp/chromedp v0.23.0
 	github.com/evanphx/json-patch/v5 v5.9.11
 	github.com/hap-worker/hap-worker v0.0.0
+	github.com/hap-worker/hap-worker/events v0.0.0
 	github.com/metal-stack/go-ipam v1.14.14
 	github.com/moby/moby/api v1.55.0
 	github.com/moby/moby/client v0.5.0
@@ -220,3 +221,5 @@ require (
 )
 
 replace github.com/hap-worker/hap-worker => ../
+
+replace github.com/hap-worker/hap-worker/events => ../events
