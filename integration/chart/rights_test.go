@@ -50,6 +50,7 @@ func TestFollowedClusters(t *testing.T) {
 		"{rights: {create: true}, network: {enabled: true, clusterConfigs: true, clusters: follow}, config: {network: {clusterConfigs: false, clusters: ''}}}": "",
 		"{rights: {create: true}, config: {network: {clusters: follow}}}":                                                                                      "list watch",
 		"{rights: {create: true}, config: {network: {}}}":                                                                                                      "",
+		"{rights: {create: true}, config: {network: {clusters: follow, clusterConfigs: true}, worker: {mode: shadow}}}":                                        "",
 	} {
 		if got := verbsOn(t, values, "clusters"); got != want {
 			t.Errorf("%s: the right to %q Clusters, want %q", values, got, want)
@@ -88,6 +89,7 @@ func TestRightsOfWhatTheWorkerReads(t *testing.T) {
 		"{rights: {create: true}, config: {network: {config: ranges}}}":                                               "hap.r-hap-worker-network ipamconfigs ranges",
 		"{rights: {create: true}, network: {enabled: true}, config: {network: {file: /n}}}":                           "",
 		"{rights: {create: true}, network: {enabled: true}, config: {network: {config: ranges}}}":                     "hap.r-hap-worker-network ipamconfigs ranges",
+		"{rights: {create: true}, network: {enabled: true}, config: {worker: {mode: shadow}}}":                        "",
 	} {
 		var got []string
 		for _, r := range rightsOn(t, values, "configmaps", "ipamconfigs") {

@@ -30,8 +30,29 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{- /* Refuses names in config that differ from those of the ConfigMap or IPAMConfig that the chart makes: nothing would
+read what it makes. */ -}}
+{{- define "hap.madeIsRead" -}}
+{{- $made := dict -}}
+{{- if and .Values.policy.enabled (.Values.policy.overrides | default .Values.policy.document) -}}
+{{- $_ := set $made "policy" (dict "configMap" .Values.policy.configMap "key" .Values.policy.key "namespace" .Release.Namespace) -}}
+{{- end -}}
+{{- if and .Values.network.enabled .Values.network.spec -}}
+{{- $_ := set $made "network" (dict "config" .Values.network.config) -}}
+{{- end -}}
+{{- range $section, $names := $made -}}
+{{- $own := get $.Values.config $section | default dict -}}
+{{- range $key, $name := $names -}}
+{{- if and (get $own $key) (ne (get $own $key) $name) -}}
+{{- fail (printf "config.%s.%s is %s, and the chart makes it as %s, which no worker would read: leave config.%s.%s out" $section $key (get $own $key) $name $section $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* The worker's configuration: the sections of the values in one file. */ -}}
 {{- define "hap.config" -}}
+{{- include "hap.madeIsRead" . -}}
 {{- $config := deepCopy .Values.config -}}
 {{- $_ := set $config "hap" (include "hap.rules" . | fromYaml) -}}
 {{- if .Values.policy.enabled -}}
