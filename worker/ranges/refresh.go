@@ -172,12 +172,10 @@ func (x *Reconciler) refresh(ctx context.Context, g *Gathered) error {
 		}
 	}
 	if info.Conflicts = state.Conflicts(); len(info.Conflicts) > 0 {
-		// State reads page by page: a block that went from one cluster to another meanwhile is found twice.
 		if state, err = x.Keeper.State(ctx); err != nil {
 			return x.notBuilt(err)
 		}
-		still := state.Conflicts()
-		info.Conflicts = slices.DeleteFunc(info.Conflicts, func(c string) bool { return !slices.Contains(still, c) })
+		info.Conflicts = state.Lasting(info.Conflicts)
 	}
 	if info.Released+info.Unblocked > 0 && x.Room != nil {
 		x.Room()

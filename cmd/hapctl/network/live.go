@@ -218,8 +218,16 @@ Workers count them in hap_network_conflicts. hapctl reads Redis and changes noth
 The exit code is 5 if there is such a block.`,
 		Example: `  hapctl network conflicts`,
 	}
-	return liveRanges(s, cmd, func(_ context.Context, _ *blocks.Ranges, state network.State) error {
-		v := conflictsView{Conflicts: cli.NotNil(state.Conflicts())}
+	return liveRanges(s, cmd, func(ctx context.Context, ranges *blocks.Ranges, state network.State) error {
+		conflicts := state.Conflicts()
+		if len(conflicts) > 0 {
+			later, err := ranges.State(ctx)
+			if err != nil {
+				return err
+			}
+			conflicts = later.Lasting(conflicts)
+		}
+		v := conflictsView{Conflicts: cli.NotNil(conflicts)}
 		if err := s.Print(v); err != nil || len(v.Conflicts) == 0 {
 			return err
 		}
