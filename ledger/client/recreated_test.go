@@ -37,6 +37,28 @@ func asked(t *testing.T, c *requests.Client, id string, entered chan struct{}) <
 	return done
 }
 
+// recreate deletes the stream of the replies and creates an empty one. The server removes the files of a deleted stream
+// in the background. If those of an earlier deletion are still there, it cannot move the files aside, and the new stream
+// begins with the messages of the deleted one: then recreate tries again.
+func recreate(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	for {
+		if err := js.DeleteStream(within(t), events.StreamReplies); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := storage.Setup(within(t), js, storage.Options{Manage: true}); err != nil {
+			t.Fatal(err)
+		}
+		stream, err := js.Stream(within(t), events.StreamReplies)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stream.CachedInfo().State.LastSeq == 0 {
+			return
+		}
+	}
+}
+
 // The stream of the replies is deleted and recreated, twice. Its sequences begin at 1 again, below the
 // sequence of the waiting reply that the client has seen.
 func TestClientFollowsARecreatedStream(t *testing.T) {
@@ -52,12 +74,7 @@ func TestClientFollowsARecreatedStream(t *testing.T) {
 		done := asked(t, c, id, entered)
 		store(t, ledger, waiting(id), 0)
 		<-entered
-		if err := js.DeleteStream(within(t), events.StreamReplies); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := storage.Setup(within(t), js, storage.Options{Manage: true}); err != nil {
-			t.Fatal(err)
-		}
+		recreate(t, js)
 		store(t, ledger, assigned(id), 0)
 		if err := <-done; err != nil {
 			t.Errorf("request %s: %v", id, err)
