@@ -73,7 +73,7 @@ func testCacheFollows(t *testing.T, b *bench) {
 	told.until(t, "without a type it is no account", func() bool { return told.wasDeleted(name) && len(c.Shared(shared)) == 0 })
 	b.label(t, name, map[string]any{"hyperscalerType": b.id, "shared": nil})
 	told.until(t, "it is back", claimable(1))
-	b.remove(t, name)
+	b.remove(t, b.resource(), name)
 	told.until(t, "it is gone", func() bool { _, there := c.Cached(name); return !there && told.wasDeleted(name) })
 }
 
@@ -95,7 +95,7 @@ func testCacheSurvivesOutage(t *testing.T, b *bench) {
 
 	wire.breakAll()
 	b.label(t, claimed, map[string]any{"tenantName": "ga-1"})
-	b.remove(t, gone)
+	b.remove(t, b.resource(), gone)
 	added := b.account(t, 3, nil)
 	if _, err := c.Get(shortly(t), claimed); err == nil {
 		t.Error("the line is not cut")

@@ -74,11 +74,11 @@ func (l *landscape) Change(name string, edit func(*engine.Binding)) {
 	l.b.label(l.t, name, patch)
 	if b.Deleting {
 		l.b.hold(l.t, l.b.resource(), name)
-		l.b.remove(l.t, name)
+		l.b.remove(l.t, l.b.resource(), name)
 	}
 }
 
-func (l *landscape) Remove(name string) { l.b.remove(l.t, name) }
+func (l *landscape) Remove(name string) { l.b.remove(l.t, l.b.resource(), name) }
 
 func (l *landscape) CreateShoot(s engine.Shoot) {
 	l.t.Helper()

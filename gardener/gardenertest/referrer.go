@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/gardener"
 )
@@ -65,17 +63,13 @@ func testReferrer(t *testing.T, b *bench) {
 	b.wantReferrer(t, c, lone, "SecretBinding", "b-"+lone)
 	// One that is deleted, but still there because of a finalizer, is no referrer: Gardener refuses a Shoot that names it.
 	b.hold(t, secretBindings, "b-"+lone)
-	if err := b.admin.Resource(secretBindings).Namespace(b.Namespace).Delete(t.Context(), "b-"+lone, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	b.remove(t, secretBindings, "b-"+lone)
 	b.until(t, "the binding that is being deleted is no referrer", func() bool {
 		_, _, err := c.Referrer(t.Context(), lone)
 		return engine.CodeOf(err) == engine.CodeUnknownBinding
 	})
 
-	if err := b.admin.Resource(credentialsBindings).Namespace(b.Namespace).Delete(t.Context(), "m-"+one, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	b.remove(t, credentialsBindings, "m-"+one)
 	b.until(t, "the SecretBinding is the referrer after the end of the CredentialsBinding", func() bool {
 		kind, name, err := c.Referrer(t.Context(), one)
 		return err == nil && kind == "SecretBinding" && name == "a-"+one

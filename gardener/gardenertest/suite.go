@@ -275,9 +275,9 @@ func (b *bench) hold(t *testing.T, r schema.GroupVersionResource, name string) {
 	t.Cleanup(func() { _ = finalizers(context.Background(), "null") })
 }
 
-func (b *bench) remove(t *testing.T, name string) {
+func (b *bench) remove(t *testing.T, r schema.GroupVersionResource, name string) {
 	t.Helper()
-	if err := b.admin.Resource(b.resource()).Namespace(b.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := b.admin.Resource(r).Namespace(b.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

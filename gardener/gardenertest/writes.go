@@ -277,7 +277,7 @@ func testMissing(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	c := b.client(t, gardener.Options{})
 	seen := get(t, c, name)
-	b.remove(t, name)
+	b.remove(t, b.resource(), name)
 	if _, err := c.Get(t.Context(), name); engine.CodeOf(err) != engine.CodeUnknownBinding {
 		t.Errorf("get: %v", err)
 	}
