@@ -26,7 +26,6 @@ const (
 	CodeNotDirty         = contract.CodeNotDirty
 	CodeStaleRelease     = contract.CodeStaleRelease
 	CodeInternal         = contract.CodeInternal
-	CodeDeadlineExceeded = contract.CodeDeadlineExceeded
 )
 
 // MaxID is the maximum length of a runtime, request or tenant id in bytes.
