@@ -123,10 +123,14 @@ func (f Facts) blocksOverTime(bad report) {
 		if s.Reply.Status != events.StatusAssigned || sequence(s.Reply) < released[s.Reply.RuntimeID] {
 			continue
 		}
+		// Of an hour's answers few are in use at a time.
+		before = slices.DeleteFunc(before, func(o given) bool {
+			left, leaves := f.Watched.Departed[o.Runtime]
+			return leaves && !left.After(s.Time)
+		})
 		for _, b := range granted([]events.Reply{s.Reply}, bad) {
 			for _, o := range before {
-				left, leaves := f.Watched.Departed[o.Runtime]
-				if overlap(b, o.Block) && o.Runtime != b.Runtime && (!leaves || left.After(s.Time)) {
+				if overlap(b, o.Block) && o.Runtime != b.Runtime {
 					bad("I9 NoOverlap", "%v was given at %s, while %v, given at %s, was in use", b, stamp(s.Time), o.Block, stamp(o.at))
 				}
 			}
