@@ -27,6 +27,7 @@ import (
 type settings struct {
 	bindings, runtimes int
 	resource           string
+	gardener           string
 	shootBytes         int
 	limit              int // MB
 	idle               time.Duration
@@ -37,6 +38,7 @@ func main() {
 	flag.IntVar(&s.bindings, "bindings", 10_000, "how many accounts there are")
 	flag.IntVar(&s.runtimes, "runtimes", 100_000, "how many runtimes there are, each with a Shoot and a reply in the ledger")
 	flag.StringVar(&s.resource, "resource", "credentialsbindings", "kind of the accounts: credentialsbindings, secretbindings or secrets")
+	flag.StringVar(&s.gardener, "gardener", stack.CRDGardener, "where the accounts and Shoots are: crd, on kube-apiserver, or light, in this process, for more Shoots than etcd takes in a few minutes")
 	flag.IntVar(&s.shootBytes, "shoot-bytes", 2000, "how large the manifest of a Shoot is, at least")
 	flag.IntVar(&s.limit, "limit", 75, "resident set in MB that is too much")
 	flag.DurationVar(&s.idle, "idle", 2*time.Minute, "how long the idle worker is watched")
@@ -61,7 +63,7 @@ func run(ctx context.Context, s settings) (err error) {
 	}
 	config := fmt.Sprintf("%s\nnetwork: {config: ipam}\npolicy: {catalog: %q, namespace: default}\ngardener: {resource: %s}\n",
 		stack.InitialRules, filepath.Join(root, "deploy", "policy", "catalog"), s.resource)
-	parts, err := stack.Start(ctx, stack.Options{Gardener: stack.CRDGardener, Config: []byte(config), Accounts: []stack.Account{}})
+	parts, err := stack.Start(ctx, stack.Options{Gardener: s.gardener, Config: []byte(config), Accounts: []stack.Account{}})
 	if err != nil {
 		return err
 	}
