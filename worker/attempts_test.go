@@ -171,9 +171,9 @@ func TestBlocksOutlastTheReplyToADeparture(t *testing.T) {
 // passes counts the calls of ranges.Passes.
 type passes int
 
-func (p *passes) Wanted() { *p++ }
-func (p *passes) Soon()   { *p++ }
-func (p *passes) Freed()  { *p++ }
+func (p *passes) Wanted()     { *p++ }
+func (p *passes) Soon(string) { *p++ }
+func (p *passes) Freed()      { *p++ }
 
 // fixed is a configuration that does not change.
 func fixed(config *network.Config) func() *network.Config {

@@ -39,7 +39,7 @@ func (d *daemon) followClusters(background context.Context) error {
 	if d.cfg.Network.Clusters != config.FollowClusters {
 		return nil
 	}
-	f := &ranges.Follower{Networks: d.networks.Config, Wanted: d.parts.extend.Wanted}
+	f := &ranges.Follower{Networks: d.networks.Config, Soon: d.parts.extend.Soon, SoonOf: d.parts.extend.SoonOf}
 	watch, err := connect.ClusterWatch(d.cfg, f.Changed, func(text string) { d.log.Warn(text) })
 	if err != nil {
 		return err

@@ -12,7 +12,12 @@ import (
 // more. A reply that is replaced meanwhile is visited in its new place, so none is missed. It skips a
 // message that it cannot read and reports it to OnForeign. It returns the first error of visit.
 func (l *Ledger) Each(ctx context.Context, visit func(events.Stored) error) error {
-	return l.streams.Walk(ctx, l.stream(), 0, func(msg streams.Message) error {
+	return l.EachAfter(ctx, 0, visit)
+}
+
+// EachAfter is Each for the replies that were stored after a sequence of the ledger.
+func (l *Ledger) EachAfter(ctx context.Context, sequence uint64, visit func(events.Stored) error) error {
+	return l.streams.Walk(ctx, l.stream(), sequence, func(msg streams.Message) error {
 		stored, err := l.storedReply(msg)
 		if err != nil {
 			return l.pass(err)

@@ -31,12 +31,12 @@ type Allotter struct {
 	Observer observe.Observer
 }
 
-// Passes requests passes of the Reconciler. No method blocks.
+// Passes requests what the Reconciler serves. No method blocks.
 type Passes interface {
 	// Wanted requests a pass over all clusters.
 	Wanted()
-	// Soon requests such a pass for what may happen often.
-	Soon()
+	// Soon requests that a runtime's cluster is served, for what may happen often.
+	Soon(runtime string)
 	// Freed reports that blocks became free.
 	Freed()
 }
@@ -144,12 +144,12 @@ func (a *Allotter) freed(gone []network.Applied) bool {
 }
 
 // Stored is called after a reply was stored. If it is an assignment and the rules have changed since it was
-// decided, Stored requests another pass over all clusters: the pass for that change may have read the ledger
-// before this reply.
+// decided, Stored requests that its cluster is served: the pass for that change may have read the ledger before this
+// reply.
 func (a *Allotter) Stored(r events.Reply, held Held) {
 	if a != nil && r.Status == events.StatusAssigned {
 		if held.config != a.Networks() {
-			a.Late.Wanted()
+			a.Late.Soon(r.RuntimeID)
 		}
 		a.Follower.answered(r, held.Applied)
 	}
@@ -157,13 +157,13 @@ func (a *Allotter) Stored(r events.Reply, held Held) {
 }
 
 // Stands is called if a reply is found stored: the worker that stored it may have stopped before Stored. If it is
-// an assignment that does not have all rules that match its cluster now, Stands requests a pass over all clusters.
+// an assignment that does not have all rules that match its cluster now, Stands requests that this cluster is served.
 func (a *Allotter) Stands(r events.Reply) {
 	if a != nil && r.Status == events.StatusAssigned {
 		if config := a.Networks(); config != nil {
 			lacks, _ := lacking(config.Match(a.Follower.standing(r.Cluster, r.ShootName)), []answer{newAnswers().keep(r)})
 			if len(lacks) > 0 {
-				a.Late.Soon()
+				a.Late.Soon(r.RuntimeID)
 			}
 		}
 	}

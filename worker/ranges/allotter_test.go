@@ -12,12 +12,12 @@ import (
 // wanted counts calls.
 type wanted int
 
-func (w *wanted) Wanted() { *w++ }
-func (w *wanted) Soon()   { *w++ }
-func (w *wanted) Freed()  {}
+func (w *wanted) Wanted()     { *w++ }
+func (w *wanted) Soon(string) { *w++ }
+func (w *wanted) Freed()      {}
 
 // An answer by an older configuration may be stored after the pass for the new one has read the ledger. So
-// Stored requests another pass.
+// Stored requests that its cluster is served.
 func TestExtendAfterALateAnswer(t *testing.T) {
 	t.Parallel()
 	before, now := &network.Config{}, &network.Config{}
@@ -41,8 +41,8 @@ func TestExtendAfterALateAnswer(t *testing.T) {
 	}
 }
 
-// A worker that finds its answer stored does not know by which configuration it was decided. It requests a pass if
-// the answer does not have what the rules give its cluster now.
+// A worker that finds its answer stored does not know by which configuration it was decided. It requests that the
+// cluster is served if the answer does not have what the rules allot to it now.
 func TestStoredAnswerWithoutARule(t *testing.T) {
 	t.Parallel()
 	config := &network.Config{Rules: []network.Rule{{ID: "a", Injections: []network.Injection{{Paths: []string{"/a"}, Size: 28}}}, {ID: "idle"}}}

@@ -22,6 +22,7 @@ type Answers struct {
 	known *account.Gathering
 	all   map[string][]answer // assignments by runtime, in the order of the ledger
 	Begun []events.Stored     // sealed extra replies: announced, and not stored
+	last  uint64              // sequence of the last reply that ReadAnswers has read
 
 	// What many answers have in common is kept once.
 	names  map[string]string
@@ -50,14 +51,25 @@ func newAnswers() *Answers {
 // ReadAnswers reads the ledger to its end.
 func ReadAnswers(ctx context.Context, ledger Ledger) (*Answers, error) {
 	a := newAnswers()
-	err := ledger.Each(ctx, func(stored events.Stored) error {
+	err := ledger.EachAfter(ctx, 0, func(stored events.Stored) error {
 		a.Take(stored)
+		a.last = stored.Sequence
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the ledger: %w", err)
 	}
 	return a, nil
+}
+
+// readAnswersOf reads the answers of one runtime.
+func readAnswersOf(ctx context.Context, ledger Ledger, runtime string) (*Answers, error) {
+	a := newAnswers()
+	err := ledger.OfRuntime(ctx, runtime, func(stored events.Stored) error {
+		a.Take(stored)
+		return nil
+	})
+	return a, err
 }
 
 // Take adds a stored reply. Replies must be added in the order of the ledger.

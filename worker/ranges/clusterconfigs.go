@@ -13,7 +13,6 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/engine/network"
-	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
@@ -22,11 +21,8 @@ import (
 // Kubernetes cluster. It runs in the background, so an outage of that cluster delays no request. Every worker
 // runs it; the writes are idempotent.
 type ClusterConfigs struct {
-	Notes  Notes
-	Ledger interface {
-		// OfRuntime reads every stored reply of a runtime, in the order of the stream.
-		OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
-	}
+	Notes    Notes
+	Ledger   Ledger
 	Networks func() *network.Config // the present configuration, nil if there is none
 	Runtime  Runtime
 	Observer observe.Observer
@@ -115,11 +111,7 @@ func (c *ClusterConfigs) next(ctx context.Context) bool {
 // runtime is gone by the ledger, or by Redis if the ledger has no assignment of it. It changes nothing if no rule
 // matches the cluster now.
 func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Noted, error) {
-	read := newAnswers()
-	err := c.Ledger.OfRuntime(ctx, runtime, func(stored events.Stored) error {
-		read.Take(stored)
-		return nil
-	})
+	read, err := readAnswersOf(ctx, c.Ledger, runtime)
 	if err != nil {
 		return observe.Noted{}, err
 	}

@@ -43,10 +43,12 @@ type Reconciler struct {
 	parents   *network.Config // whose parents the last pass wrote
 	once      sync.Once
 	signal    chan struct{}
-	soon      atomic.Bool  // a pass will be requested (Soon)
-	took      atomic.Int64 // by the last pass, in ns
-	exhausted atomic.Bool  // in the last pass a rule found no room
-	unserved  unserved     // in the pass that runs
+	due       due
+	soon      atomic.Bool  // a turn will begin (wakeSoon)
+	took      atomic.Int64 // by the last turn, in ns
+	exhausted atomic.Bool  // a rule has found no room since the last Freed
+	unserved  unserved
+	named     named // kept if there is a Follower
 }
 
 // extend takes blocks for the matching rules that no answer of a runtime has, and publishes an extra reply
@@ -79,7 +81,7 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 			return err
 		}
 		if answered(held, answers) { // no missing rule has found room
-			x.unserved.add(full)
+			x.unserved.set(runtime, full)
 			return nil
 		}
 		last, stands, err := x.wholeAnswer(ctx, runtime, inForce(answers).request)
@@ -93,7 +95,7 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 		switch {
 		case err == nil:
 			x.served(ctx, runtime, place.request, held, answers)
-			x.unserved.add(full)
+			x.unserved.set(runtime, full)
 			if x.Configs != nil {
 				x.Configs.Changed(runtime)
 			}

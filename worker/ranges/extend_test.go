@@ -29,6 +29,8 @@ type archiveFake struct {
 	beforePublish func(events.Reply)       // called for replies that are not sealed
 	refuses       func(events.Reply) error // what Publish returns for such a reply, unless it is nil
 	unreadable    string                   // the subject whose last reply is a newer version's
+
+	walks int // reads of the whole ledger
 }
 
 func (a *archiveFake) Last(_ context.Context, subject string) (events.Stored, bool, error) {
@@ -60,7 +62,36 @@ func (a *archiveFake) Publish(_ context.Context, subject string, r events.Reply,
 	return a.last, nil
 }
 
-func (a *archiveFake) Each(_ context.Context, visit func(events.Stored) error) error {
+func (a *archiveFake) EachAfter(_ context.Context, sequence uint64, visit func(events.Stored) error) error {
+	if sequence == 0 {
+		a.mu.Lock()
+		a.walks++
+		a.mu.Unlock()
+	}
+	return a.each(func(stored events.Stored) error {
+		if stored.Sequence <= sequence {
+			return nil
+		}
+		return visit(stored)
+	})
+}
+
+func (a *archiveFake) End(context.Context) (uint64, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last, nil
+}
+
+func (a *archiveFake) OfRuntime(_ context.Context, runtime string, visit func(events.Stored) error) error {
+	return a.each(func(stored events.Stored) error {
+		if stored.Reply.RuntimeID != runtime {
+			return nil
+		}
+		return visit(stored)
+	})
+}
+
+func (a *archiveFake) each(visit func(events.Stored) error) error {
 	a.mu.Lock()
 	all := slices.SortedFunc(maps.Values(a.stored), func(x, y events.Stored) int { return int(x.Sequence) - int(y.Sequence) })
 	a.mu.Unlock()

@@ -3,15 +3,10 @@ package ranges
 import (
 	"errors"
 	"slices"
-	"sync/atomic"
-	"time"
 
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 )
-
-// followAfter is how long changes of Clusters are collected before a pass serves them.
-const followAfter = 2 * time.Second
 
 // Follower provides the properties that selectors use after a cluster was answered: those of its present
 // Cluster resource, or those of its event if there is none. A nil Follower uses the event's.
@@ -21,10 +16,9 @@ type Follower struct {
 	// Synced reports whether Now knows the Clusters yet. Nil means that it does.
 	Synced   func() bool
 	Networks func() *network.Config // the present configuration, nil if there is none
-	// Wanted requests a pass over all clusters.
-	Wanted func()
-
-	soon atomic.Bool // a pass will be requested after followAfter
+	// Soon requests that a runtime's cluster is served, SoonOf that the runtimes of a Cluster are.
+	Soon   func(runtime string)
+	SoonOf func(id network.Identity)
 }
 
 // errUnsynced means that a pass has to wait: it would allot blocks, which stay, by the data of events.
@@ -44,7 +38,7 @@ func (f *Follower) standing(c *events.Cluster, shoot string) network.Cluster {
 	return said
 }
 
-// Changed requests a pass if any rule matches the Cluster now and did not match it before. before is nil for
+// Changed requests that a Cluster is served if any rule matches it now and did not match it before. before is nil for
 // a new Cluster. Changed does not block.
 func (f *Follower) Changed(before, now *network.Cluster) {
 	config := f.Networks()
@@ -56,12 +50,12 @@ func (f *Follower) Changed(before, now *network.Cluster) {
 		had = ruleIDs(config.Match(*before))
 	}
 	if !within(ruleIDs(config.Match(*now)), had) {
-		f.ask()
+		f.SoonOf(network.Identity{Name: now.Name, Namespace: now.Namespace})
 	}
 }
 
-// answered requests a pass if the stored assignment does not have every rule that matches the present
-// Cluster, which may differ from the event.
+// answered requests that a cluster is served if its stored assignment does not have every rule that matches the
+// present Cluster, which may differ from the event.
 func (f *Follower) answered(r events.Reply, held []network.Applied) {
 	if f == nil || r.Cluster == nil {
 		return
@@ -75,16 +69,7 @@ func (f *Follower) answered(r events.Reply, held []network.Applied) {
 		has[i] = a.Rule
 	}
 	if !within(ruleIDs(config.Match(f.standing(r.Cluster, ""))), has) {
-		f.ask()
-	}
-}
-
-func (f *Follower) ask() {
-	if f.soon.CompareAndSwap(false, true) {
-		time.AfterFunc(followAfter, func() {
-			f.soon.Store(false)
-			f.Wanted()
-		})
+		f.Soon(r.RuntimeID)
 	}
 }
 

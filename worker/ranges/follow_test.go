@@ -2,11 +2,7 @@ package ranges
 
 import (
 	"errors"
-	"maps"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
@@ -79,63 +75,47 @@ func TestFollowedClusterIsServed(t *testing.T) {
 	x.want("two", map[string]string{"req-two-net1": "a"})
 }
 
-// TestFollowerAsksForAPass: a pass is requested only if a rule matches that did not match before, and once
-// for all changes within two seconds.
-func TestFollowerAsksForAPass(t *testing.T) {
+// TestFollowerAsks: a Cluster is to be served only if a rule matches that did not match before, and a runtime only if
+// its answer lacks a rule that matches.
+func TestFollowerAsks(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var asked atomic.Int32
-		there := clustersFake{"one": serving("one", "a", "b")}
-		f := &Follower{Now: there.Now, Networks: configFake(purposed("a", "b")), Wanted: func() { asked.Add(1) }}
-		cluster := func(purposes ...string) *network.Cluster { c := serving("one", purposes...); return &c }
-		answer := events.Reply{Cluster: &events.Cluster{Name: "one", Namespace: "n", Purposes: []string{"a"}}}
-		held := func(rules ...string) (applied []network.Applied) {
-			for _, rule := range rules {
-				applied = append(applied, network.Applied{Rule: rule})
-			}
-			return applied
+	asked := ""
+	there := clustersFake{"one": serving("one", "a", "b")}
+	f := &Follower{
+		Now: there.Now, Networks: configFake(purposed("a", "b")),
+		Soon: func(runtime string) { asked += runtime }, SoonOf: func(id network.Identity) { asked += id.Namespace + "/" + id.Name },
+	}
+	cluster := func(purposes ...string) *network.Cluster { c := serving("one", purposes...); return &c }
+	answer := events.Reply{RuntimeID: "rt", Cluster: &events.Cluster{Name: "one", Namespace: "n", Purposes: []string{"a"}}}
+	held := func(rules ...string) (applied []network.Applied) {
+		for _, rule := range rules {
+			applied = append(applied, network.Applied{Rule: rule})
 		}
-		got := map[string]int32{}
-		for name, change := range map[string]func(){
-			"comes, and none matches": func() { f.Changed(nil, cluster("x")) },
-			"changes for none":        func() { f.Changed(cluster("a"), cluster("a", "x")) },
-			"a rule matches no more":  func() { f.Changed(cluster("a", "b"), cluster("b")) },
-			"has all when answered":   func() { f.answered(answer, held("a", "b")) },
-			"is answered without one": func() { f.answered(events.Reply{}, nil) },
-			"comes":                   func() { f.Changed(nil, cluster("a")) },
-			"changes":                 func() { f.Changed(cluster("a"), cluster("b")) },
-			"lacks one when answered": func() { f.answered(answer, held("a")) },
-			"changes again and again": func() {
-				f.Changed(nil, cluster("a"))
-				f.Changed(cluster("a"), cluster("b"))
-				f.Changed(cluster("b"), cluster("a"))
-			},
-		} {
-			asked.Store(0)
-			change()
-			if asked.Load() != 0 {
-				t.Errorf("%s: asked at once", name)
-			}
-			time.Sleep(followAfter)
-			synctest.Wait()
-			got[name] = asked.Load()
+		return applied
+	}
+	for name, c := range map[string]struct {
+		change func()
+		want   string
+	}{
+		"comes, and none matches": {func() { f.Changed(nil, cluster("x")) }, ""},
+		"changes for none":        {func() { f.Changed(cluster("a"), cluster("a", "x")) }, ""},
+		"a rule matches no more":  {func() { f.Changed(cluster("a", "b"), cluster("b")) }, ""},
+		"has all when answered":   {func() { f.answered(answer, held("a", "b")) }, ""},
+		"is answered without one": {func() { f.answered(events.Reply{}, nil) }, ""},
+		"comes":                   {func() { f.Changed(nil, cluster("a")) }, "n/one"},
+		"changes":                 {func() { f.Changed(cluster("a"), cluster("b")) }, "n/one"},
+		"lacks one when answered": {func() { f.answered(answer, held("a")) }, "rt"},
+	} {
+		asked = ""
+		if c.change(); asked != c.want {
+			t.Errorf("%s: asked for %q, want %q", name, asked, c.want)
 		}
-		if want := (map[string]int32{
-			"comes, and none matches": 0, "changes for none": 0, "a rule matches no more": 0, "has all when answered": 0, "is answered without one": 0,
-			"comes": 1, "changes": 1, "lacks one when answered": 1, "changes again and again": 1,
-		}); !maps.Equal(got, want) {
-			t.Errorf("asked %v, want %v", got, want)
-		}
-		asked.Store(0)
-		f.Networks = configFake(nil)
-		f.Changed(nil, cluster("a"))
-		f.answered(answer, nil)
-		time.Sleep(followAfter)
-		synctest.Wait()
-		if asked.Load() != 0 {
-			t.Error("asked without rules")
-		}
-	})
+	}
+	asked, f.Networks = "", configFake(nil)
+	f.Changed(nil, cluster("a"))
+	if f.answered(answer, nil); asked != "" {
+		t.Errorf("without rules: asked for %q", asked)
+	}
 }
 
 // Without a Follower, selectors use the event's data.

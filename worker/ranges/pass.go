@@ -2,7 +2,7 @@ package ranges
 
 import (
 	"context"
-	"sync"
+	"maps"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,7 +17,7 @@ const (
 	extendAtOnce = 16
 	// extendAgain is the longest pause after a failed pass.
 	extendAgain = 10 * time.Second
-	// soonest and latest bound the delay of a pass that is requested by Soon.
+	// soonest and latest bound the delay of a turn that is requested by Soon, SoonOf or Freed.
 	soonest = 2 * time.Second
 	latest  = time.Minute
 	// onceMore is when a pass follows the first one: at a rolling update, workers without network configuration may
@@ -25,59 +25,53 @@ const (
 	onceMore = 5 * time.Minute
 )
 
-// unserved counts the clusters for which a rule found no room, by the rule's id. It is safe for concurrent use.
-type unserved struct {
-	mu       sync.Mutex
-	clusters map[string]int
-}
-
-// add counts one cluster for each of the rules.
-func (u *unserved) add(rules []string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, rule := range rules {
-		u.clusters[rule]++
-	}
-}
-
-// take returns the counts, and begins new ones.
-func (u *unserved) take() map[string]int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	taken := u.clusters
-	u.clusters = map[string]int{}
-	return taken
-}
-
 func (x *Reconciler) init() {
 	x.once.Do(func() { x.signal = make(chan struct{}, 1) })
 }
 
-// Freed reports that blocks became free. If a rule found no room in the last pass, it requests another pass.
+// Freed reports that blocks became free. The clusters for which a rule found no room are then served again.
 // It does not block.
 func (x *Reconciler) Freed() {
 	if x.exhausted.CompareAndSwap(true, false) {
-		x.Soon()
+		x.due.add(dueNow{unserved: true})
+		x.wakeSoon()
 	}
 }
 
-// Soon requests a pass for what may happen often: passes then take at most a tenth of the time, or begin a minute
-// after such a request. It does not block.
-func (x *Reconciler) Soon() {
-	if x.soon.CompareAndSwap(false, true) {
-		time.AfterFunc(min(max(soonest, 9*time.Duration(x.took.Load())), latest), func() {
-			x.soon.Store(false)
-			x.Wanted()
-		})
-	}
+// Soon requests that a runtime's cluster is served, for what may happen often. It does not block.
+func (x *Reconciler) Soon(runtime string) {
+	x.due.add(dueNow{runtimes: map[string]bool{runtime: true}})
+	x.wakeSoon()
+}
+
+// SoonOf requests that the runtimes of a Cluster are served, for what may happen often. It does not block.
+func (x *Reconciler) SoonOf(id network.Identity) {
+	x.due.add(dueNow{clusters: map[network.Identity]bool{id: true}})
+	x.wakeSoon()
 }
 
 // Wanted requests a pass over all clusters. It does not block.
 func (x *Reconciler) Wanted() {
+	x.due.add(dueNow{all: true})
+	x.wake()
+}
+
+// wakeSoon begins a turn after a pause. Turns then take at most a tenth of the time, or begin a minute after such a
+// request.
+func (x *Reconciler) wakeSoon() {
+	if x.soon.CompareAndSwap(false, true) {
+		time.AfterFunc(min(max(soonest, 9*time.Duration(x.took.Load())), latest), func() {
+			x.soon.Store(false)
+			x.wake()
+		})
+	}
+}
+
+func (x *Reconciler) wake() {
 	x.init()
 	select {
 	case x.signal <- struct{}{}:
-	default: // a pass is requested already
+	default: // a turn will begin already
 	}
 }
 
@@ -91,32 +85,121 @@ func (x *Reconciler) Configured(ctx context.Context) {
 }
 
 // Run makes a pass at once, once more after onceMore, after Wanted was called, and at the interval of the
-// configuration, until ctx ends.
+// configuration, until ctx ends. In between it serves the clusters that Soon, SoonOf and Freed request.
 func (x *Reconciler) Run(ctx context.Context) {
 	x.init()
+	x.due.add(dueNow{all: true})
 	again := time.AfterFunc(onceMore, x.Wanted)
 	defer again.Stop()
-	refresh := func() time.Duration {
+	var passed, ended time.Time // when the last pass over all, and the last turn, ended
+	untilRefresh := func() time.Duration {
 		config := x.Networks()
-		if config == nil {
+		if config == nil || config.Refresh == 0 {
 			return 0
 		}
-		return config.Refresh
+		return max(config.Refresh-ended.Sub(passed), time.Millisecond)
 	}
 	loop.Run(ctx, loop.Options{
-		Start: loop.AtOnce, Changing: refresh, Jitter: 0.1, Wake: x.signal,
+		Start: loop.AtOnce, Changing: untilRefresh, Jitter: 0.1, Wake: x.signal,
 		Backoff: loop.Backoff{First: 50 * time.Millisecond, Most: extendAgain},
 		Failed: func(err error, after time.Duration) {
 			x.Observer.Retry(ctx, observe.Retry{Type: "network ranges", After: after, Err: err})
 		},
-	}, x.Pass)
+	}, func(ctx context.Context) error {
+		whole, err := x.turn(ctx, passed)
+		ended = time.Now()
+		if whole && err == nil {
+			passed = ended
+		}
+		return err
+	})
+}
+
+// turn serves what is due, and reports whether that was a pass over all clusters. passed is when the last one ended.
+func (x *Reconciler) turn(ctx context.Context, passed time.Time) (whole bool, err error) {
+	now := x.due.take()
+	config := x.Networks()
+	refresh := config != nil && config.Refresh > 0 && time.Since(passed) >= config.Refresh
+	unserved, known := x.unserved.known()
+	if now.unserved {
+		maps.Copy(unserved, now.runtimes)
+		now.runtimes = unserved
+	}
+	if now.all = now.all || refresh || !known || len(now.runtimes) > mostDue; now.all {
+		err = x.Pass(ctx)
+	} else {
+		err = x.serve(ctx, now)
+	}
+	if err != nil {
+		x.due.add(now)
+	}
+	return now.all, err
 }
 
 // Pass writes the parents, compares Redis and the ClusterConfigs with the ledger, and extends every cluster that
 // does not have all rules that match it now. It does nothing if there is no configuration.
 func (x *Reconciler) Pass(ctx context.Context) error {
+	return x.prepared(ctx, func(config *network.Config) error {
+		g, err := x.gather(ctx)
+		if err != nil {
+			return err
+		}
+		if err := x.refresh(ctx, g); err != nil {
+			return err
+		}
+		if g.notes != nil {
+			x.Configs.compare(*g.notes, g.live, g.gone)
+		}
+		if x.Follower != nil {
+			x.named.fill(g)
+		}
+		x.exhausted.Store(false)
+		x.unserved.reset()
+		return x.extendAll(ctx, config, g)
+	})
+}
+
+// serve extends some clusters, and reads from the ledger only the answers of their runtimes and what is new.
+func (x *Reconciler) serve(ctx context.Context, now dueNow) error {
+	if len(now.runtimes)+len(now.clusters) == 0 {
+		return nil
+	}
+	return x.prepared(ctx, func(config *network.Config) error {
+		named, err := x.named.of(ctx, x.Ledger, now.clusters)
+		if err != nil {
+			return err
+		}
+		runtimes := maps.Clone(now.runtimes)
+		for _, runtime := range named {
+			runtimes[runtime] = true
+		}
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(extendAtOnce)
+		for runtime := range runtimes {
+			group.Go(func() error {
+				read, err := readAnswersOf(ctx, x.Ledger, runtime)
+				if err != nil {
+					return err
+				}
+				x.unserved.set(runtime, nil)
+				live, _ := read.live()
+				answers := live[runtime]
+				if _, err := recordsOf(runtime, answers); err != nil || len(answers) == 0 {
+					return err
+				}
+				return x.extend(ctx, config, runtime, answers)
+			})
+		}
+		return group.Wait()
+	})
+}
+
+// prepared writes the parents of the configuration, calls extend with it, and reports the clusters that find no room.
+// Without a configuration it calls nothing.
+func (x *Reconciler) prepared(ctx context.Context, extend func(*network.Config) error) error {
 	config := x.Networks()
 	if config == nil {
+		x.unserved.reset()
 		x.Observer.Unserved(ctx, observe.Unserved{})
 		return nil
 	}
@@ -128,22 +211,10 @@ func (x *Reconciler) Pass(ctx context.Context) error {
 	}
 	begin := time.Now()
 	defer func() { x.took.Store(int64(time.Since(begin))) }()
-	g, err := x.gather(ctx)
-	if err != nil {
+	if err := extend(config); err != nil {
 		return err
 	}
-	if err := x.refresh(ctx, g); err != nil {
-		return err
-	}
-	if g.notes != nil {
-		x.Configs.compare(*g.notes, g.live, g.gone)
-	}
-	x.exhausted.Store(false)
-	x.unserved.take()
-	if err := x.extendAll(ctx, config, g); err != nil {
-		return err
-	}
-	x.Observer.Unserved(ctx, observe.Unserved{Clusters: x.unserved.take()})
+	x.Observer.Unserved(ctx, observe.Unserved{Clusters: x.unserved.byRule()})
 	return nil
 }
 

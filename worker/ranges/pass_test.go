@@ -146,7 +146,7 @@ func TestRunPassesOnceMore(t *testing.T) {
 	})
 }
 
-// What may happen often does not have one pass follow the other.
+// What may happen often does not have one turn follow the other.
 func TestSoon(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ took, after time.Duration }{{0, 2 * time.Second}, {time.Second, 9 * time.Second}, {time.Hour, time.Minute}} {
@@ -156,11 +156,11 @@ func TestSoon(t *testing.T) {
 			e.took.Store(int64(c.took))
 			begin := time.Now()
 			for range 3 {
-				e.Soon()
+				e.Soon("rt")
 			}
 			<-e.signal
 			if after := time.Since(begin); after != c.after {
-				t.Errorf("after a pass of %s the next one is requested after %s, want %s", c.took, after, c.after)
+				t.Errorf("after a turn of %s the next one is requested after %s, want %s", c.took, after, c.after)
 			}
 			select {
 			case <-e.signal:

@@ -43,6 +43,11 @@ type Ledger interface {
 	// Publish stores a reply if the subject's last sequence is expect, 0 for no message, and
 	// returns its sequence. Otherwise the error is storage.ErrWrongLastSequence.
 	Publish(ctx context.Context, subject string, r events.Reply, expect uint64) (uint64, error)
-	// Each visits the stored replies in the order of the stream, and skips those that it cannot read.
-	Each(ctx context.Context, f func(events.Stored) error) error
+	// EachAfter visits the replies that were stored after a sequence, in the order of the stream, and
+	// skips those that it cannot read.
+	EachAfter(ctx context.Context, sequence uint64, f func(events.Stored) error) error
+	// End returns the highest sequence that the ledger has ever assigned to a reply.
+	End(ctx context.Context) (uint64, error)
+	// OfRuntime visits every stored reply of a runtime, in the order of the stream.
+	OfRuntime(ctx context.Context, runtimeID string, f func(events.Stored) error) error
 }

@@ -61,12 +61,12 @@ func (b builder) Wanted(pool string) {
 	}
 }
 
-// unasked ignores requests for a pass over all clusters: a simulation has no passes.
+// unasked ignores requests to serve clusters: a simulation has no passes.
 type unasked struct{}
 
-func (unasked) Wanted() {}
-func (unasked) Soon()   {}
-func (unasked) Freed()  {}
+func (unasked) Wanted()     {}
+func (unasked) Soon(string) {}
+func (unasked) Freed()      {}
 
 // fixed is a policy that never changes.
 type fixed struct{ policy *policy.Snapshot }

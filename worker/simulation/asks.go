@@ -30,8 +30,10 @@ func (a asker) Wanted(pool string) {
 type passes struct{ p *process }
 
 func (s passes) Wanted() { s.add(s.p.late.Wanted) }
-func (s passes) Soon()   { s.add(s.p.late.Soon) }
-func (s passes) Freed()  { s.add(s.p.late.Freed) }
+func (s passes) Soon(runtime string) {
+	s.add(func() { s.p.late.Soon(runtime) })
+}
+func (s passes) Freed() { s.add(s.p.late.Freed) }
 
 func (s passes) add(ask func()) {
 	s.p.asks.mu.Lock()
