@@ -104,10 +104,12 @@ func applyWhatIf(s *cli.Shell, hap *config.HAP, changes []string) (more map[stri
 		case kind == "limit" && of != "":
 			var n int
 			if n, err = number(value); err == nil {
-				if hap.MultiHyperscalerAccount.Limits == nil {
-					hap.MultiHyperscalerAccount.Limits = map[string]int{}
+				limits := maps.Clone(hap.MultiHyperscalerAccount.Limits) // they may be another configuration's too
+				if limits == nil {
+					limits = map[string]int{}
 				}
-				hap.MultiHyperscalerAccount.Limits[of] = n
+				limits[of] = n
+				hap.MultiHyperscalerAccount.Limits = limits
 			}
 		case kind == "accounts" && of != "":
 			more[of], err = number(value)

@@ -144,8 +144,15 @@ func printPlan(ctx context.Context, s *cli.Shell, f planFlags, wanted []string) 
 	if err != nil {
 		return err
 	}
+	changed, err := changedTerms(s, *cfg, f.whatIf)
+	if err != nil {
+		return err
+	}
 	state, past, err := planInputs(ctx, s, cfg, f)
 	if err != nil {
+		return err
+	}
+	if err := checkPools(plannedPools(state, past.begins(), past.Until.Sub(past.Since)), wanted, changed.more); err != nil {
 		return err
 	}
 	begin := time.Now()
@@ -154,9 +161,13 @@ func printPlan(ctx context.Context, s *cli.Shell, f planFlags, wanted []string) 
 		return err
 	}
 	if len(f.whatIf) > 0 {
-		if err := printWhatIf(ctx, s, cfg, f, state, past, &v, wanted); err != nil {
+		other, err := forecast(ctx, f, state, past, changed, wanted)
+		if err != nil {
 			return err
 		}
+		v.WhatIf = f.whatIf
+		v.decisions += other.decisions
+		v.compare(other)
 	}
 	for _, p := range v.Pools {
 		if p.WithoutNeeded.Share == 0 && p.WithoutNeeded.High > v.Risk {
@@ -222,26 +233,33 @@ type planTerms struct {
 	more      map[string]int // additional accounts, by pool
 }
 
-// printWhatIf adds the forecasts with the changed terms to v.
-func printWhatIf(ctx context.Context, s *cli.Shell, cfg *config.Config, f planFlags, state *simulate.State, past *history, v *forecastView, wanted []string) error {
-	more, err := applyWhatIf(s, &cfg.HAP, f.whatIf)
-	if err != nil {
-		return err
+// changedTerms returns the terms with the changes of --what-if.
+func changedTerms(s *cli.Shell, cfg config.Config, changes []string) (changed planTerms, err error) {
+	if changed.more, err = applyWhatIf(s, &cfg.HAP, changes); err != nil {
+		return changed, err
 	}
-	changed := planTerms{more: more}
 	if changed.decisions, err = cfg.Decisions(); err != nil {
-		return err
+		return changed, err
 	}
-	if slices.ContainsFunc(f.whatIf, func(change string) bool { return strings.HasPrefix(change, "rules=") }) {
+	if slices.ContainsFunc(changes, func(change string) bool { return strings.HasPrefix(change, "rules=") }) {
 		changed.rules = changed.decisions.Rules()
 	}
-	other, err := forecast(ctx, f, state, past, changed, wanted)
-	if err != nil {
-		return err
+	return changed, nil
+}
+
+// checkPools returns a usage error if one of the wanted pools, or of those that get more accounts, is not among pools.
+func checkPools(pools map[string]*plannedPool, wanted []string, more map[string]int) error {
+	names := strings.Join(slices.SortedFunc(maps.Keys(pools), natural.Compare), ", ")
+	for _, name := range wanted {
+		if pools[name] == nil {
+			return cli.Usagef("no pool %s has dedicated accounts; the pools that have are %s", name, names)
+		}
 	}
-	v.WhatIf = f.whatIf
-	v.decisions += other.decisions
-	v.compare(other)
+	for name := range more {
+		if pools[name] == nil {
+			return cli.Usagef("--what-if accounts.%s: no pool %s has dedicated accounts; the pools that have are %s", name, name, names)
+		}
+	}
 	return nil
 }
 
@@ -249,19 +267,8 @@ func printWhatIf(ctx context.Context, s *cli.Shell, cfg *config.Config, f planFl
 func forecast(ctx context.Context, f planFlags, state *simulate.State, past *history, by planTerms, wanted []string) (forecastView, error) {
 	pools := plannedPools(state, past.begins(), past.Until.Sub(past.Since))
 	pasts := past.pasts(by.rules)
-	names := slices.SortedFunc(maps.Keys(pools), natural.Compare)
-	for _, name := range wanted {
-		if pools[name] == nil {
-			return forecastView{}, cli.Usagef("no pool %s has dedicated accounts; the pools that have are %s", name, strings.Join(names, ", "))
-		}
-	}
-	for name := range by.more {
-		if pools[name] == nil {
-			return forecastView{}, cli.Usagef("--what-if accounts.%s: no pool %s has dedicated accounts; the pools that have are %s", name, name, strings.Join(names, ", "))
-		}
-	}
 	v := newForecastView(f, past)
-	for _, name := range names {
+	for _, name := range slices.SortedFunc(maps.Keys(pools), natural.Compare) {
 		if len(wanted) > 0 && !slices.Contains(wanted, name) {
 			continue
 		}
