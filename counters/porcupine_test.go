@@ -102,7 +102,8 @@ func sequential(t *testing.T) porcupine.Model {
 // final records must equal the model's for some sequential order of the same calls.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
-	const histories, callers, calls = 150, 6, 12
+	const callers, calls = 6, 12
+	histories := seedtest.Share(150)
 	model := sequential(t)
 	m := counterstest.NewMachine(counterstest.Redis(t), "")
 	seed := seedtest.Of(t)

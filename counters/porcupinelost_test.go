@@ -99,7 +99,8 @@ func (l *lossy) do(ctx context.Context, begin time.Time, caller int, a ask) *acc
 // executed or not.
 func TestLinearizableAfterLosses(t *testing.T) {
 	t.Parallel()
-	const histories, callers, calls = 150, 4, 10
+	const callers, calls = 4, 10
+	histories := seedtest.Share(150)
 	server := counterstest.StartRedis(t)
 	model, plain := withLost(t), sequential(t)
 	m := counterstest.NewMachine(server.Client(t), "").OverLanes(t)

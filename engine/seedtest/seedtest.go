@@ -41,6 +41,15 @@ func parse(text string, draw func() uint64) (uint64, error) {
 	return seed, nil
 }
 
+// Share returns n in CI, where HAP_REQUIRE_ALL is set, and half of it elsewhere: so many random histories let the tests
+// of one package end within seconds.
+func Share(n int) int {
+	if os.Getenv("HAP_REQUIRE_ALL") != "" {
+		return n
+	}
+	return n / 2
+}
+
 // Of returns the seed for a test, and writes it to the test's log.
 func Of(t testing.TB) uint64 {
 	t.Helper()

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	histories = 1000 // unless HAP_HISTORIES says otherwise
+	histories = 1000 // in CI, unless HAP_HISTORIES says otherwise
 	shards    = 2    // each with its own server
 	mean      = 60   // operations of a history: some 41 in the median
 	least     = 30   // operations in the median
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 // history. HAP_HISTORIES_SEED is the seed of the first history, by default HAP_SEED, so that
 // HAP_HISTORIES=1 runs one history again.
 func TestHistories(t *testing.T) {
-	n, seed := number(t, "HAP_HISTORIES", histories), number(t, "HAP_HISTORIES_SEED", seedtest.Of(t))
+	n, seed := number(t, "HAP_HISTORIES", uint64(seedtest.Share(histories))), number(t, "HAP_HISTORIES_SEED", seedtest.Of(t))
 	parts := min(shards, n)
 	clients := make([]*redis.Client, parts)
 	for part := range clients {
