@@ -166,28 +166,25 @@ func (s *Server) page(c *collection, o *internalversion.ListOptions, selected *s
 		}
 		version = 0
 	}
-	all, version, err := s.store.snapshot(c, version)
+	more := false
+	version, left, err := s.store.walk(c, version, selected.at.namespace, key{from.In, from.After}, func(object *unstructured.Unstructured) bool {
+		if !selected.has(object) {
+			return true
+		}
+		if more = o.Limit > 0 && int64(len(found)) == o.Limit; !more {
+			found = append(found, object)
+		}
+		return !more
+	})
 	if err != nil {
 		return nil, meta, err
 	}
 	meta.version = version
-	left := int64(0)
-	for _, object := range all {
-		at := key{object.GetNamespace(), object.GetName()}
-		if from.After != "" && at.compare(key{from.In, from.After}) <= 0 || !selected.has(object) {
-			continue
-		}
-		if o.Limit > 0 && int64(len(found)) == o.Limit {
-			left++
-			continue
-		}
-		found = append(found, object)
-	}
-	if left > 0 {
+	if more {
 		last := found[len(found)-1]
 		meta.next = position{Version: version, After: last.GetName(), In: last.GetNamespace()}.token()
-		if selected.labels.Empty() && selected.fields.Empty() {
-			meta.remaining = &left
+		if remaining := int64(left) + 1; selected.labels.Empty() && selected.fields.Empty() {
+			meta.remaining = &remaining
 		}
 	}
 	return found, meta, nil

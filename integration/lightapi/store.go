@@ -193,26 +193,28 @@ func (c *collection) commit(done change, history int) {
 // snapshot returns all objects of a collection at a version, sorted by key; 0 is the latest version. Errors:
 // expired, tooNew.
 func (s *store) snapshot(c *collection, version uint64) (objects []*unstructured.Unstructured, at uint64, err error) {
+	at, _, err = s.walk(c, version, "", key{}, func(o *unstructured.Unstructured) bool {
+		objects = append(objects, o)
+		return true
+	})
+	return objects, at, err
+}
+
+// walk visits the objects of a snapshot behind a key until visit returns false. left is the number of objects that it
+// has not visited. Unless namespace is "", there are no others than its objects.
+func (s *store) walk(c *collection, version uint64, namespace string, after key, visit func(*unstructured.Unstructured) bool) (at uint64, left int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if version == 0 {
 		version = s.version
 	}
 	if version > s.version {
-		return nil, 0, tooNew(version, s.version)
+		return 0, 0, tooNew(version, s.version)
 	}
 	if version < c.forgotten {
-		return nil, 0, expired(version, c.forgotten)
+		return 0, 0, expired(version, c.forgotten)
 	}
-	// Undo the changes after the version, the latest first.
-	past := map[key]*unstructured.Unstructured{}
-	for _, done := range slices.Backward(c.log) {
-		if done.version <= version {
-			break
-		}
-		past[done.key] = done.before
-	}
-	keys := c.keys
+	keys, past := c.keys, c.undone(version)
 	if len(past) > 0 {
 		keys = slices.Clone(c.keys)
 		for k := range past {
@@ -220,18 +222,42 @@ func (s *store) snapshot(c *collection, version uint64) (objects []*unstructured
 				keys = slices.Insert(keys, at, k)
 			}
 		}
+		keys = slices.DeleteFunc(keys, func(k key) bool {
+			o, changed := past[k]
+			return changed && o == nil
+		})
 	}
-	objects = make([]*unstructured.Unstructured, 0, len(keys))
-	for _, k := range keys {
+	if namespace != "" {
+		begin, _ := slices.BinarySearchFunc(keys, key{namespace: namespace}, key.compare)
+		end, _ := slices.BinarySearchFunc(keys, key{namespace: namespace + "\x00"}, key.compare)
+		keys = keys[begin:end]
+	}
+	first, there := slices.BinarySearchFunc(keys, after, key.compare)
+	if there {
+		first++
+	}
+	for i, k := range keys[first:] {
 		o, changed := past[k]
 		if !changed {
 			o = c.objects[k]
 		}
-		if o != nil {
-			objects = append(objects, o)
+		if !visit(o) {
+			return version, len(keys) - first - i - 1, nil
 		}
 	}
-	return objects, version, nil
+	return version, 0, nil
+}
+
+// undone returns the objects that have changed since a version, as they were then; nil for one that did not exist.
+func (c *collection) undone(version uint64) map[key]*unstructured.Unstructured {
+	past := map[key]*unstructured.Unstructured{}
+	for _, done := range slices.Backward(c.log) {
+		if done.version <= version {
+			break
+		}
+		past[done.key] = done.before
+	}
+	return past
 }
 
 // batch is the number of changes that a watch reads at once.
