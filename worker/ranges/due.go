@@ -10,13 +10,13 @@ import (
 // mostDue is the number of clusters that are served one by one. A pass over all clusters serves more.
 const mostDue = 1000
 
-// due is what the next turn of a Reconciler serves. It is safe for concurrent use.
+// due collects what the next turn of a Reconciler has to serve. It is safe for concurrent use.
 type due struct {
 	mu sync.Mutex
 	dueNow
 }
 
-// dueNow is what one turn serves.
+// dueNow says which clusters one turn serves.
 type dueNow struct {
 	all      bool                      // every cluster
 	unserved bool                      // those for which a rule found no room

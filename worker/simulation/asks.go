@@ -29,11 +29,9 @@ func (a asker) Wanted(pool string) {
 // passes is the reconciler of network ranges as the other parts of a process see it: their requests go into asks.
 type passes struct{ p *process }
 
-func (s passes) Wanted() { s.add(s.p.late.Wanted) }
-func (s passes) Soon(runtime string) {
-	s.add(func() { s.p.late.Soon(runtime) })
-}
-func (s passes) Freed() { s.add(s.p.late.Freed) }
+func (s passes) Wanted()             { s.add(s.p.late.Wanted) }
+func (s passes) Soon(runtime string) { s.add(func() { s.p.late.Soon(runtime) }) }
+func (s passes) Freed()              { s.add(s.p.late.Freed) }
 
 func (s passes) add(ask func()) {
 	s.p.asks.mu.Lock()
