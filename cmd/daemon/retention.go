@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/blocks"
 	"github.com/hap-worker/hap-worker/gardener"
@@ -28,6 +30,11 @@ func (d *daemon) retention(w *worker.Worker) *retention.Purger {
 	}
 	if p.ranges != nil {
 		r.Blocks = p.ranges
+	} else {
+		r.Leftover = func(ctx context.Context, runtime string) error {
+			_, err := blocks.New(p.counters).Release(ctx, runtime)
+			return err
+		}
 	}
 	if d.opts.Retention != nil {
 		d.opts.Retention(r)

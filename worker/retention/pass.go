@@ -179,6 +179,11 @@ func (r *Purger) purge(ctx context.Context, runtime string, seen around, info *o
 		info.Kept[because]++
 		return nil, nil
 	}
+	if r.Leftover != nil {
+		if err := r.Leftover(ctx, runtime); err != nil && !errors.Is(err, account.ErrNotBuilt) {
+			return nil, err
+		}
+	}
 	if err := r.Ledger.Forget(ctx, runtime, told.last); err != nil {
 		return nil, err
 	}

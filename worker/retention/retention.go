@@ -84,6 +84,9 @@ type Purger struct {
 	Rebuild  account.Rebuilder
 	Blocks   Blocks       // nil without network ranges
 	Notes    ranges.Notes // nil without ClusterConfigs
+	// Leftover frees the network blocks of a runtime before its last reply is deleted. It is set without network
+	// ranges: then no pass frees what was allotted while there were some. It may return account.ErrNotBuilt.
+	Leftover func(ctx context.Context, runtime string) error
 
 	// Keep is how long the replies of a released runtime are kept after the newest of them.
 	Keep time.Duration
