@@ -79,7 +79,7 @@ func (a *Answers) Take(stored events.Stored) {
 	case r.RuntimeID == "":
 		return
 	case r.Status == events.StatusSealed:
-		if extraID.MatchString(r.RequestID) {
+		if extraID.MatchString(r.RequestID) && r.For == "" {
 			a.Begun = append(a.Begun, stored)
 		}
 		return

@@ -155,8 +155,11 @@ func (x *Reconciler) begin(ctx context.Context, runtime string, answers []answer
 		}
 		switch stored.Reply.Status {
 		case events.StatusSealed:
-			b.sequence = stored.Sequence
-			return b, nil
+			if stored.Reply.For == "" {
+				b.sequence = stored.Sequence
+				return b, nil
+			}
+			// An event has taken this id: try the next one.
 		case events.StatusAssigned:
 			taken := newAnswers().keep(stored.Reply)
 			b.taken = &taken

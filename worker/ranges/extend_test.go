@@ -282,6 +282,26 @@ func TestExtendBesideARequestOfSuchAnID(t *testing.T) {
 	}
 }
 
+// An event that has taken the id of an extra reply keeps it: its own reply is still to be stored there.
+func TestExtendBesideAnEventThatHasTakenTheID(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t, "rt")
+	subject := x.subjects.Reply("rt", "req-rt-net1")
+	seal := events.Reply{RequestID: "req-rt-net1", RuntimeID: "rt", Status: events.StatusSealed, For: events.TypeDeprovision}
+	sequence, err := x.archive.Publish(t.Context(), subject, seal, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.pass(x.worker("a"))
+	x.want("rt", map[string]string{"req-rt-net2": "a"})
+	if now := x.archive.stored[subject]; now.Sequence != sequence {
+		t.Errorf("its message is %+v", now.Reply)
+	}
+	if read, err := ReadAnswers(t.Context(), x.archive); err != nil || len(read.Begun) > 0 {
+		t.Errorf("begun are %v, %v", read.Begun, err)
+	}
+}
+
 // If workers with different configurations serve the same clusters at once, all blocks in Redis are answered,
 // and those of different clusters do not overlap.
 func TestExtendOfSeveralWorkers(t *testing.T) {
