@@ -185,14 +185,19 @@ func TestTurns(t *testing.T) {
 		}()
 		time.Sleep(onceMore)
 		synctest.Wait()
+		refuse := func(by func(events.Reply) error) {
+			x.archive.mu.Lock()
+			defer x.archive.mu.Unlock()
+			x.archive.refuses = by
+			delete(x.archive.stored, x.subjects.Reply("rt", "req-rt-net1"))
+		}
 		x.lose()
 		e.Ranges = x.space
-		delete(x.archive.stored, x.subjects.Reply("rt", "req-rt-net1"))
-		x.archive.refuses = func(events.Reply) error { return down }
+		refuse(func(events.Reply) error { return down })
 		e.Soon("rt")
 		time.Sleep(latest)
 		synctest.Wait()
-		x.archive.refuses = nil
+		refuse(nil)
 		time.Sleep(2 * extendAgain)
 		synctest.Wait()
 		if x.want("rt", map[string]string{"req-rt-net1": "a"}); retries == 0 || x.archive.walks != 2 {

@@ -47,13 +47,13 @@ func (a *archiveFake) Publish(_ context.Context, subject string, r events.Reply,
 	if a.beforePublish != nil && r.Final() {
 		a.beforePublish(r)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.refuses != nil && r.Final() {
 		if err := a.refuses(r); err != nil {
 			return 0, err
 		}
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.stored[subject].Sequence != expect {
 		return 0, storage.ErrWrongLastSequence
 	}
