@@ -168,6 +168,25 @@ func TestServesClustersThatChange(t *testing.T) {
 	x.want("four", map[string]string{"req-four-net1": "a"})
 }
 
+// A pass that panics is still due.
+func TestTurnThatPanics(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t, "rt")
+	e := x.worker("a")
+	e.Wanted()
+	networks := e.Networks
+	e.Networks = func() *network.Config { panic("a fault") }
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = e.turn(t.Context(), time.Now())
+	}()
+	e.Networks = networks
+	if whole, err := e.turn(t.Context(), time.Now()); !whole || err != nil {
+		t.Errorf("the next turn is whole: %t, %v", whole, err)
+	}
+	x.want("rt", map[string]string{"req-rt-net1": "a"})
+}
+
 // What a turn could not serve is still due, and requests for single clusters do not delay the pass over all.
 func TestTurns(t *testing.T) {
 	t.Parallel()

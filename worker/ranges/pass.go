@@ -116,8 +116,14 @@ func (x *Reconciler) Run(ctx context.Context) {
 }
 
 // turn serves what is due, and reports whether that was a pass over all clusters. passed is when the last one ended.
+// What it could not serve stays due, also if it panics.
 func (x *Reconciler) turn(ctx context.Context, passed time.Time) (whole bool, err error) {
-	now := x.due.take()
+	now, served := x.due.take(), false
+	defer func() {
+		if !served {
+			x.due.add(now)
+		}
+	}()
 	config := x.Networks()
 	refresh := config != nil && config.Refresh > 0 && time.Since(passed) >= config.Refresh
 	unserved, known := x.unserved.known()
@@ -130,9 +136,7 @@ func (x *Reconciler) turn(ctx context.Context, passed time.Time) (whole bool, er
 	} else {
 		err = x.serve(ctx, now)
 	}
-	if err != nil {
-		x.due.add(now)
-	}
+	served = err == nil
 	return now.all, err
 }
 
