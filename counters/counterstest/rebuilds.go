@@ -151,7 +151,7 @@ func drawSnapshot(t *rapid.T, shared bool) account.Snapshot {
 		}
 		g.Answer(a)
 	}
-	return g.Snapshots()[of.Name()]
+	return g.Contents().Pool(of.Name())
 }
 
 var counts = pick(0, 1, 2, 3, 4, 5, 6, 7)

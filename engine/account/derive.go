@@ -2,46 +2,78 @@ package account
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Snapshots returns the snapshot that each pool is installed with, by the pool's name. It has no entry for a
-// pool of which nothing is known.
-func (g *Gathering) Snapshots() map[string]Snapshot {
-	d := derivation{
-		Gathering: g, out: map[string]Snapshot{},
-		use: map[string]map[string]*usage{}, emptied: map[tenancy]bool{},
-	}
-	for place := range g.highest {
-		if !IsBucket(place) {
-			d.pool(place) // its sequence continues, even if nothing is left in it
+// Contents are what the pools and the directory are installed with. A pool's records and a bucket's places are made
+// when they are asked for, so that not all of them are in memory at once.
+type Contents struct {
+	*Gathering
+	ids     map[string][]string          // runtimes by pool
+	use     map[string]map[string]*usage // by pool and binding
+	emptied map[tenancy]bool             // a runtime left this binding by a deprovision
+}
+
+// Contents derives what was gathered leads to. Nothing may be added to the Gathering afterwards.
+func (g *Gathering) Contents() *Contents {
+	c := &Contents{g, map[string][]string{}, map[string]map[string]*usage{}, map[tenancy]bool{}}
+	for _, runtimes := range g.residents {
+		for id, r := range runtimes {
+			c.runtime(id, r)
 		}
-	}
-	for id, r := range g.runtimes {
-		d.runtime(id, r)
 	}
 	for name, b := range g.bindings {
 		if b.HyperscalerType != "" {
-			d.used(b.Pool().Name(), name) // even if it has no runtime
+			c.used(b.Pool().Name(), name) // even if it has no runtime
 		}
 	}
-	for pool, bindings := range d.use {
-		for name, u := range bindings {
-			if rec, keep := d.record(pool, name, u); keep {
-				d.pool(pool).Bindings[name] = rec
+	return c
+}
+
+// Occupied returns the names of the pools that have a runtime on a binding, sorted.
+func (c *Contents) Occupied() []string {
+	var pools []string
+	for pool, bindings := range c.use {
+		for _, u := range bindings {
+			if u.count > 0 {
+				pools = append(pools, pool)
+				break
 			}
 		}
 	}
-	return d.out
+	slices.Sort(pools)
+	return pools
 }
 
-// derivation builds the snapshots from what was gathered.
-type derivation struct {
-	*Gathering
-	out     map[string]Snapshot
-	use     map[string]map[string]*usage // by pool and binding
-	emptied map[tenancy]bool             // there is a runtime that left this binding by a deprovision
+// Pool returns what the pool is installed with.
+func (c *Contents) Pool(name string) Snapshot {
+	s := Snapshot{Sequence: c.highest[name], Bindings: map[string]Record{}, Runtimes: make(map[string]Runtime, len(c.ids[name]))}
+	for _, id := range c.ids[name] {
+		r, _ := c.resident(id)
+		s.Runtimes[id] = c.left(r)
+	}
+	for binding, u := range c.use[name] {
+		if rec, keep := c.record(name, binding, u); keep {
+			s.Bindings[binding] = rec
+		}
+	}
+	return s
+}
+
+// Bucket returns what a bucket of the directory is installed with.
+func (c *Contents) Bucket(name string) Directory {
+	runtimes := c.residents[slices.Index(bucketNames[:], name)]
+	d := Directory{Sequence: c.highest[name], Places: make(map[string]Place, len(runtimes))}
+	for id, r := range runtimes {
+		place := Place{Pool: r.pool}
+		if r.pool == "" {
+			place = Place{Gone: true, Sequence: r.sequence}
+		}
+		d.Places[id] = place
+	}
+	return d
 }
 
 // usage summarizes the runtimes of a binding.
@@ -51,20 +83,11 @@ type usage struct {
 	mixed  bool   // they name several tenants
 }
 
-func (d *derivation) pool(name string) Snapshot {
-	s, known := d.out[name]
-	if !known {
-		s = Snapshot{Sequence: d.highest[name], Bindings: map[string]Record{}, Runtimes: map[string]Runtime{}}
-		d.out[name] = s
-	}
-	return s
-}
-
-func (d *derivation) used(pool, binding string) *usage {
-	bindings := d.use[pool]
+func (c *Contents) used(pool, binding string) *usage {
+	bindings := c.use[pool]
 	if bindings == nil {
 		bindings = map[string]*usage{}
-		d.use[pool] = bindings
+		c.use[pool] = bindings
 	}
 	if bindings[binding] == nil {
 		bindings[binding] = &usage{}
@@ -72,27 +95,32 @@ func (d *derivation) used(pool, binding string) *usage {
 	return bindings[binding]
 }
 
-func (d *derivation) runtime(id string, r *resident) {
+func (c *Contents) runtime(id string, r resident) {
 	if r.pool == "" {
 		// Only the directory knows it. If a loss has overtaken its assignment, it has left that account.
-		d.emptied[r.last] = true
+		c.emptied[r.last] = true
 		return
 	}
-	rt := r.Runtime
+	c.ids[r.pool] = append(c.ids[r.pool], id)
+	switch rt := c.left(r); {
+	case rt.State == RuntimeAssigned:
+		c.used(r.pool, rt.Binding).add(rt.Tenant)
+	case rt.State == RuntimeGone && rt.Binding != "":
+		c.emptied[tenancy{r.pool, rt.Binding, rt.Tenant}] = true
+	}
+}
+
+// left returns the runtime's record. One that is gone has the tenant and the binding of its last assignment.
+func (c *Contents) left(r resident) Runtime {
+	rt, last := r.runtime(), r.last
 	if rt.State == RuntimeGone {
-		rt.Tenant = cmp.Or(r.last.tenant, rt.Tenant)
-		if rt.Binding == "" && r.last.pool == r.pool {
+		rt.Tenant = cmp.Or(last.tenant, rt.Tenant)
+		if rt.Binding == "" && last.pool == r.pool {
 			// A request of the runtime was superseded by a deprovision whose own reply is not stored yet.
-			rt.Binding = r.last.binding
+			rt.Binding = last.binding
 		}
 	}
-	d.pool(r.pool).Runtimes[id] = rt
-	switch {
-	case rt.State == RuntimeAssigned:
-		d.used(r.pool, rt.Binding).add(rt.Tenant)
-	case rt.State == RuntimeGone && rt.Binding != "":
-		d.emptied[tenancy{r.pool, rt.Binding, rt.Tenant}] = true
-	}
+	return rt
 }
 
 func (u *usage) add(tenant string) {
@@ -109,8 +137,8 @@ func (u *usage) add(tenant string) {
 //
 // A binding that belongs to another pool by now is still counted in this pool as long as it has runtimes
 // here.
-func (d *derivation) record(pool, name string, u *usage) (Record, bool) {
-	b, listed := d.bindings[name]
+func (c *Contents) record(pool, name string, u *usage) (Record, bool) {
+	b, listed := c.bindings[name]
 	here := listed && b.Pool().Name() == pool
 	if !here && u.count == 0 {
 		return Record{}, false
@@ -122,7 +150,7 @@ func (d *derivation) record(pool, name string, u *usage) (Record, bool) {
 	switch {
 	case b.Dirty:
 		rec.State = Dirtying
-	case b.Tenant != "" && u.count == 0 && d.emptied[tenancy{pool, name, b.Tenant}]:
+	case b.Tenant != "" && u.count == 0 && c.emptied[tenancy{pool, name, b.Tenant}]:
 		rec.State = Draining
 	case b.Tenant != "":
 	case here && u.tenant != "" && !u.mixed:
@@ -133,6 +161,6 @@ func (d *derivation) record(pool, name string, u *usage) (Record, bool) {
 		// No tenant may get it while it has runtimes that its label does not account for.
 		return Record{State: Free, Count: u.count}, u.count > 0
 	}
-	rec.Claimed = d.claimedAt(tenancy{pool, name, rec.Tenant}, b.Generation)
+	rec.Claimed = c.claimedAt(tenancy{pool, name, rec.Tenant}, b.Generation)
 	return rec, true
 }

@@ -13,10 +13,12 @@ const Buckets = 64
 
 // BucketOf returns the name of the directory's bucket for a runtime: rt:00 to rt:63. No pool has such a name,
 // since a label value has no colon.
-func BucketOf(runtime string) string {
+func BucketOf(runtime string) string { return BucketName(bucketOf(runtime)) }
+
+func bucketOf(runtime string) int {
 	h := fnv.New32a()
 	h.Write([]byte(runtime))
-	return BucketName(int(h.Sum32() % Buckets))
+	return int(h.Sum32() % Buckets)
 }
 
 // BucketName returns the name of the n-th bucket, from 0.

@@ -122,7 +122,7 @@ func (d Drift) Is(other Drift) bool {
 // Compare compares the records in Redis, those of the built pools and of the directory, with what was
 // gathered. It returns the drifts in the order of pools, bindings and runtimes.
 func (g *Gathering) Compare(have map[string]Snapshot, places map[string]Place) []Drift {
-	c := comparison{Gathering: g, want: g.Snapshots(), places: places, lodged: map[string]bool{}}
+	c := comparison{Contents: g.Contents(), places: places, lodged: map[string]bool{}}
 	for _, s := range g.shoots {
 		c.lodged[s.runtime] = true
 	}
@@ -137,27 +137,26 @@ func (g *Gathering) Compare(have map[string]Snapshot, places map[string]Place) [
 }
 
 type comparison struct {
-	*Gathering
-	want   map[string]Snapshot
+	*Contents
 	places map[string]Place
-	lodged map[string]bool // runtimes that have a Shoot
+	lodged map[string]bool // runtimes that have a Shoot, without those whose standing has it
 	found  []Drift
 
-	pool string
-	have Snapshot
-	use  map[string]*usage // by binding, from the runtimes in Redis
+	pool       string
+	have, want Snapshot
+	on         map[string]*usage // by binding, from the runtimes in Redis
 }
 
 func (c *comparison) note(kind DriftKind, d Drift, format string, args ...any) {
 	d.Kind, d.Pool, d.Message = kind, c.pool, fmt.Sprintf(format, args...)
 	if d.Binding != "" {
-		d.Record, d.Should = c.have.record(d.Binding), c.want[c.pool].record(d.Binding)
+		d.Record, d.Should = c.have.record(d.Binding), c.want.record(d.Binding)
 		if b, listed := c.bindings[d.Binding]; listed {
 			d.Label = labelOf(b)
 		}
 	}
 	if d.Wanted.Binding != "" {
-		d.Should = c.want[c.pool].record(d.Wanted.Binding)
+		d.Should = c.want.record(d.Wanted.Binding)
 	}
 	if d.Runtime != "" {
 		d.Entry = c.have.Runtimes[d.Runtime]
@@ -178,7 +177,7 @@ func (s Snapshot) record(binding string) Record {
 }
 
 func (c *comparison) compare(pool string, have Snapshot) {
-	c.pool, c.have, c.use = pool, have, map[string]*usage{}
+	c.pool, c.have, c.want, c.on = pool, have, c.Pool(pool), map[string]*usage{}
 	if highest := c.highest[pool]; have.Sequence < highest {
 		c.note(SequenceBehind, Drift{Highest: highest}, "Redis is at number %d, the ledger at %d", have.Sequence, highest)
 	}
@@ -192,25 +191,32 @@ func (c *comparison) compare(pool string, have Snapshot) {
 			c.note(WaitingUnknown, Drift{Runtime: id}, "waits by number %d, and has gone to pool %s since", rt.Sequence, c.places[id].Pool)
 		}
 	}
-	for id, wanted := range c.want[pool].Runtimes {
+	for id, wanted := range c.want.Runtimes {
 		if wanted.State == RuntimeAssigned {
 			c.missing(id, wanted, have.Runtimes[id])
 		}
 	}
 	for _, s := range c.shoots {
-		if rt := have.Runtimes[s.runtime]; rt.State == RuntimeAssigned && rt.Binding != s.binding {
-			c.note(ShootElsewhere, Drift{Binding: rt.Binding, Runtime: s.runtime}, "assigned to %s, its Shoot names %s", rt.Binding, s.binding)
+		if rt := have.Runtimes[s.runtime]; rt.State == RuntimeAssigned {
+			c.elsewhere(s.runtime, rt, s.binding)
 		}
 	}
 	c.everyBinding()
 }
 
+// elsewhere checks the binding that the Shoot of an assigned runtime names.
+func (c *comparison) elsewhere(id string, rt Runtime, shoot string) {
+	if rt.Binding != shoot {
+		c.note(ShootElsewhere, Drift{Binding: rt.Binding, Runtime: id}, "assigned to %s, its Shoot names %s", rt.Binding, shoot)
+	}
+}
+
 // assigned checks a runtime that is assigned in Redis.
 func (c *comparison) assigned(id string, rt Runtime) {
-	u := c.use[rt.Binding]
+	u := c.on[rt.Binding]
 	if u == nil {
 		u = &usage{}
-		c.use[rt.Binding] = u
+		c.on[rt.Binding] = u
 	}
 	u.add(rt.Tenant)
 	switch place := c.places[id]; {
@@ -221,23 +227,26 @@ func (c *comparison) assigned(id string, rt Runtime) {
 	case place.Pool != c.pool:
 		c.note(PlaceWrong, Drift{Runtime: id}, "assigned to %s, the directory has it in pool %q", rt.Binding, place.Pool)
 	}
-	at, known := c.runtimes[id]
+	at, known := c.resident(id)
+	if at.shoot != nil {
+		c.elsewhere(id, rt, *at.shoot)
+	}
 	d := Drift{Binding: rt.Binding, Runtime: id}
 	switch {
-	case known && at.State == RuntimeGone && (at.pool == "" || at.Sequence > rt.Sequence): // without a pool, it is a number of its bucket
-		c.note(RuntimeGoneAlready, d, "released in the ledger by number %d, Redis has it assigned by %d", at.Sequence, rt.Sequence)
-	case known && at.State == RuntimeAssigned && at.Binding == rt.Binding:
+	case known && at.state == RuntimeGone && (at.pool == "" || at.sequence > rt.Sequence): // without a pool, it is a number of its bucket
+		c.note(RuntimeGoneAlready, d, "released in the ledger by number %d, Redis has it assigned by %d", at.sequence, rt.Sequence)
+	case known && at.state == RuntimeAssigned && at.binding == rt.Binding:
 		if at.pool != c.pool {
 			c.note(PoolDiffers, d, "in pool %s by the ledger", at.pool)
 		}
-	case known && at.State == RuntimeAssigned:
-		if at.Sequence > rt.Sequence && at.pool == c.pool && at.Origin != Adopted {
-			d.Wanted = at.Runtime
+	case known && at.state == RuntimeAssigned:
+		if at.sequence > rt.Sequence && at.pool == c.pool && at.origin != Adopted {
+			d.Wanted = at.runtime()
 		}
-		d.Lacking = at.Binding
-		c.note(RuntimeElsewhere, d, "assigned to %s by number %d, in the ledger to %s by %d", rt.Binding, rt.Sequence, at.Binding, at.Sequence)
+		d.Lacking = at.binding
+		c.note(RuntimeElsewhere, d, "assigned to %s by number %d, in the ledger to %s by %d", rt.Binding, rt.Sequence, at.binding, at.sequence)
 	case rt.Origin == Adopted:
-		if !c.lodged[id] {
+		if at.shoot == nil && !c.lodged[id] {
 			c.note(ShootGone, d, "it was read from a Shoot, which is gone")
 		}
 	default:

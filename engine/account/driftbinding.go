@@ -13,7 +13,7 @@ func (c *comparison) everyBinding() {
 	for name := range c.have.Bindings {
 		names[name] = true
 	}
-	for name := range c.use {
+	for name := range c.on {
 		names[name] = true
 	}
 	for name, b := range c.bindings {
@@ -27,7 +27,7 @@ func (c *comparison) everyBinding() {
 }
 
 func (c *comparison) binding(name string) {
-	rec, u := c.have.record(name), c.use[name]
+	rec, u := c.have.record(name), c.on[name]
 	if u == nil {
 		u = &usage{}
 	}
@@ -78,7 +78,7 @@ func (c *comparison) label(b engine.Binding, rec Record, u *usage) {
 		c.note(TenantContradicts, d, "%s's in Redis with %d runtimes, its label is %s", cmp.Or(rec.Tenant, "no tenant"), rec.Count, saidLabel(b))
 	case rec.Confirmed && b.Generation != rec.Generation:
 		c.note(GenerationDiffers, d, "claim %d in Redis, %d by its annotation", rec.Generation, b.Generation)
-	case rec.idle() && c.want[c.pool].record(b.Name).Count == 0:
+	case rec.idle() && c.want.record(b.Name).Count == 0:
 		c.note(ClaimedIdle, d, "claimed for %s, and no runtime is on it", rec.Tenant)
 	}
 }

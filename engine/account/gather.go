@@ -2,6 +2,7 @@ package account
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
@@ -26,23 +27,53 @@ type Answer struct {
 // then the labels from a live list, then the Shoots, all read after the seal (rule 13c): in another order, a
 // source could miss an effect of the source before it. It is not safe for concurrent use.
 type Gathering struct {
-	runtimes map[string]*resident
-	bindings map[string]engine.Binding
-	highest  map[string]int64 // sequence by pool, and by bucket
-	claims   map[tenure]claimed
-	shoots   []lodging
-	waiting  map[string]bool // runtimes of requests that wait
+	residents [Buckets]map[string]resident // runtimes by bucket
+	standings map[standing]*standing
+	bindings  map[string]engine.Binding
+	highest   map[string]int64 // sequence by pool, and by bucket
+	claims    map[tenure]claimed
+	names     map[string]*string // what Shoots name
+	shoots    []lodging          // those that no resident has
+	waiting   map[string]bool    // runtimes of requests that wait
 }
 
 // lodging is a Shoot that names a binding.
 type lodging struct{ runtime, binding string }
 
-// resident is a runtime as its replies describe it.
+// resident is a runtime as its replies, and a Shoot, describe it. There may be a million, so what many of them have in
+// common is kept once.
 type resident struct {
-	Runtime
-	pool  string  // "" if it was gone before it had one
-	last  tenancy // its last assignment: a deprovision may name another tenant, or none
-	since int64   // sequence of that assignment
+	*standing
+	request  string // as in Runtime
+	sequence int64
+	since    int64   // sequence of its last assignment
+	shoot    *string // the binding that its Shoot names; nil without a Shoot
+}
+
+// standing is what runtimes have in common. The zero value is the one of an unknown runtime.
+type standing struct {
+	pool      string // "" if it was gone before it had one
+	state     RuntimeState
+	binding   string
+	tenant    string
+	confirmed bool
+	origin    Origin
+	last      tenancy // the last assignment: a deprovision may name another tenant, or none
+}
+
+var unknown = &standing{}
+
+// set sets pool and record of a runtime: its part here, the rest in the standing.
+func (r *resident) set(by *standing, pool string, rt Runtime) {
+	r.request, r.sequence = rt.Request, rt.Sequence
+	by.pool, by.state, by.binding, by.tenant, by.confirmed, by.origin = pool, rt.State, rt.Binding, rt.Tenant, rt.Confirmed, rt.Origin
+}
+
+func (r resident) runtime() Runtime {
+	return Runtime{
+		State: r.state, Binding: r.binding, Sequence: r.sequence, Request: r.request,
+		Confirmed: r.confirmed, Origin: r.origin, Tenant: r.tenant,
+	}
 }
 
 // tenancy is a tenant on a binding of a pool.
@@ -62,10 +93,38 @@ type claimed struct {
 
 // NewGathering returns an empty Gathering.
 func NewGathering() *Gathering {
-	return &Gathering{
-		runtimes: map[string]*resident{}, bindings: map[string]engine.Binding{},
-		highest: map[string]int64{}, claims: map[tenure]claimed{}, waiting: map[string]bool{},
+	g := &Gathering{
+		standings: map[standing]*standing{}, bindings: map[string]engine.Binding{}, highest: map[string]int64{},
+		claims: map[tenure]claimed{}, names: map[string]*string{}, waiting: map[string]bool{},
 	}
+	for n := range g.residents {
+		g.residents[n] = map[string]resident{}
+	}
+	return g
+}
+
+// resident returns what is known of a runtime, and whether something is.
+func (g *Gathering) resident(id string) (resident, bool) {
+	r, known := g.residents[bucketOf(id)][id]
+	if !known {
+		r.standing = unknown
+	}
+	return r, known
+}
+
+// put records what is known of a runtime by now.
+func (g *Gathering) put(id string, r resident, s standing) {
+	r.standing = once(g.standings, s)
+	g.residents[bucketOf(id)][id] = r
+}
+
+// once returns a pointer to a value that equal values share.
+func once[V comparable](kept map[V]*V, value V) *V {
+	if known := kept[value]; known != nil {
+		return known
+	}
+	kept[value] = &value
+	return &value
 }
 
 // Answer adds a reply of the ledger; it ignores one without runtime or sequence. Of the replies about a
@@ -86,24 +145,20 @@ func (g *Gathering) Answer(a Answer) {
 	if a.State == "" || a.State == RuntimeAssigned && a.Binding == "" {
 		return
 	}
-	r := g.runtimes[a.Runtime]
-	if r == nil {
-		r = &resident{}
-		g.runtimes[a.Runtime] = r
-	}
+	r, _ := g.resident(a.Runtime)
+	by := *r.standing
 	if a.State == RuntimeAssigned {
 		at := tenancy{a.Pool, a.Binding, a.Tenant}
 		if a.Sequence >= r.since {
-			r.last, r.since = at, a.Sequence
+			by.last, r.since = at, a.Sequence
 		}
 		g.claim(tenure{at, a.Generation}, a)
 	}
-	if r.State == RuntimeGone && r.pool == "" && a.Pool != "" {
-		return
+	stays := r.state == RuntimeGone && r.pool == "" && a.Pool != ""
+	if !stays && (a.State == RuntimeGone && a.Pool == "" && r.pool != "" || a.after(r)) {
+		r.set(&by, a.Pool, a.runtime())
 	}
-	if a.State == RuntimeGone && a.Pool == "" && r.pool != "" || a.after(r.Runtime) {
-		r.pool, r.Runtime = a.Pool, a.runtime()
-	}
+	g.put(a.Runtime, r, by)
 }
 
 func (g *Gathering) claim(under tenure, a Answer) {
@@ -132,11 +187,11 @@ func (g *Gathering) claimedAt(of tenancy, generation int64) int64 {
 // and the Superseded of the waiting request do, and a waiting reply to one request and the assignment by
 // another request of the runtime may. Of these, one that makes the runtime gone counts more than an
 // assignment, and an assignment more than the rest.
-func (a Answer) after(known Runtime) bool {
-	if a.Sequence != known.Sequence {
-		return a.Sequence > known.Sequence
+func (a Answer) after(known resident) bool {
+	if a.Sequence != known.sequence {
+		return a.Sequence > known.sequence
 	}
-	return weight(a.State, a.Binding) > weight(known.State, known.Binding)
+	return weight(a.State, a.Binding) > weight(known.state, known.binding)
 }
 
 func weight(s RuntimeState, binding string) int {
@@ -182,30 +237,31 @@ func (g *Gathering) Binding(b engine.Binding) { g.bindings[b.Name] = b }
 // gone, since no second deprovision would ever end it; its binding is not marked dirty while the Shoot
 // exists.
 func (g *Gathering) Shoot(s engine.Shoot) {
+	if s.Binding == "" {
+		return
+	}
 	id := RuntimeOf(s)
-	if s.Binding != "" {
+	r, known := g.resident(id)
+	by := *r.standing
+	b, listed := g.bindings[s.Binding]
+	if listed && b.HyperscalerType != "" && r.state != RuntimeAssigned && r.state != RuntimeGone {
+		tenant, pool := b.Tenant, b.Pool().Name()
+		if b.Shared && engine.ValidID(s.Tenant) {
+			tenant = s.Tenant
+		}
+		r.set(&by, pool, Runtime{
+			State: RuntimeAssigned, Binding: b.Name, Sequence: g.highest[pool],
+			Confirmed: true, Origin: Adopted, Tenant: tenant,
+		})
+		known = true
+	}
+	if !known || r.shoot != nil {
 		g.shoots = append(g.shoots, lodging{id, s.Binding})
+	} else {
+		r.shoot = once(g.names, s.Binding)
 	}
-	b, known := g.bindings[s.Binding]
-	if !known || b.HyperscalerType == "" {
-		return
-	}
-	r := g.runtimes[id]
-	if r == nil {
-		r = &resident{}
-		g.runtimes[id] = r
-	}
-	if r.State == RuntimeAssigned || r.State == RuntimeGone {
-		return
-	}
-	tenant := b.Tenant
-	if b.Shared && engine.ValidID(s.Tenant) {
-		tenant = s.Tenant
-	}
-	r.pool = b.Pool().Name()
-	r.Runtime = Runtime{
-		State: RuntimeAssigned, Binding: b.Name, Sequence: g.highest[r.pool],
-		Confirmed: true, Origin: Adopted, Tenant: tenant,
+	if known {
+		g.put(id, r, by)
 	}
 }
 
@@ -231,21 +287,23 @@ func (g *Gathering) Pools() []string {
 }
 
 // Size returns the number of known runtimes.
-func (g *Gathering) Size() int { return len(g.runtimes) }
+func (g *Gathering) Size() int {
+	size := 0
+	for _, runtimes := range g.residents {
+		size += len(runtimes)
+	}
+	return size
+}
 
-// Directories returns the directory that each bucket is installed with, by the bucket's name.
-func (g *Gathering) Directories() map[string]Directory {
-	out := make(map[string]Directory, Buckets)
-	for n := range Buckets {
-		name := BucketName(n)
-		out[name] = Directory{Sequence: g.highest[name], Places: make(map[string]Place, len(g.runtimes)/Buckets)}
-	}
-	for id, r := range g.runtimes {
-		place := Place{Pool: r.pool}
-		if r.pool == "" {
-			place = Place{Gone: true, Sequence: r.Sequence}
+// Runtimes visits the runtimes that have, or had, a pool.
+func (g *Gathering) Runtimes() iter.Seq2[string, Runtime] {
+	return func(yield func(string, Runtime) bool) {
+		for _, runtimes := range g.residents {
+			for id, r := range runtimes {
+				if r.pool != "" && !yield(id, r.runtime()) {
+					return
+				}
+			}
 		}
-		out[BucketOf(id)].Places[id] = place
 	}
-	return out
 }

@@ -29,7 +29,7 @@ func TestGathering(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata/gather", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			return gathered(gather(t, d.Input))
+			return gathered(gather(t, d.Input), poolsOf(d.Input))
 		})
 	})
 }
@@ -67,15 +67,28 @@ func gather(t testing.TB, text string) *account.Gathering {
 	return g
 }
 
-func gathered(g *account.Gathering) string {
-	snapshots := g.Snapshots()
-	var out []string
-	for _, pool := range slices.Sorted(maps.Keys(snapshots)) {
-		out = append(out, "pool "+pool+" "+accounttest.Snapshot(snapshots[pool]))
+// poolsOf returns the pools that a paragraph names, sorted, and the one that it need not name.
+func poolsOf(text string) []string {
+	pools := map[string]bool{"p": true}
+	for word := range strings.FieldsSeq(text) {
+		if pool, ok := strings.CutPrefix(word, "pool="); ok {
+			pools[pool] = true
+		}
 	}
-	directories := g.Directories()
-	for _, name := range slices.Sorted(maps.Keys(directories)) {
-		d := directories[name]
+	return slices.Sorted(maps.Keys(pools))
+}
+
+func gathered(g *account.Gathering, pools []string) string {
+	contents, snapshots := g.Contents(), map[string]account.Snapshot{}
+	var out []string
+	for _, pool := range pools {
+		if s := contents.Pool(pool); s.Sequence > 0 || len(s.Bindings)+len(s.Runtimes) > 0 {
+			out, snapshots[pool] = append(out, "pool "+pool+" "+accounttest.Snapshot(s)), s
+		}
+	}
+	for n := range account.Buckets {
+		name := account.BucketName(n)
+		d := contents.Bucket(name)
 		for _, id := range slices.Sorted(maps.Keys(d.Places)) {
 			place := d.Places[id]
 			if _, there := snapshots[place.Pool].Runtimes[id]; !there {

@@ -339,7 +339,7 @@ func (w *world) rebuild(p pace) {
 		g.Shoot(engine.Shoot{Name: runtime, RuntimeID: runtime, Binding: binding})
 	}
 	p("install")
-	if _, err := w.m.Install(w.ctx, pool, token, g.Snapshots()[pool]); err != nil && !errors.Is(err, account.ErrNotBuilt) {
+	if _, err := w.m.Install(w.ctx, pool, token, g.Contents().Pool(pool)); err != nil && !errors.Is(err, account.ErrNotBuilt) {
 		panic(err)
 	}
 }

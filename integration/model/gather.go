@@ -53,7 +53,12 @@ func (m *model) derived(id uint16) derived {
 		return d
 	}
 	g := m.gathering(m.found.all[id])
-	d = derived{g.Snapshots(), g.Directories()[account.BucketName(0)]}
+	contents := g.Contents()
+	d = derived{map[string]account.Snapshot{}, contents.Bucket(account.BucketName(0))}
+	for p := range uint8(len(poolNames)) {
+		name := m.poolName(p)
+		d.snapshots[name] = contents.Pool(name)
+	}
 	m.leaveOut(d)
 	m.found.derived[id] = d
 	return d

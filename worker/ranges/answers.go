@@ -136,15 +136,13 @@ func once[V any](kept map[string]V, key string, value V) V {
 // runtime in neither waits, was refused, or is not in the ledger.
 func (a *Answers) live() (live map[string][]answer, gone map[string]bool) {
 	live, gone = map[string][]answer{}, map[string]bool{}
-	for _, pool := range a.known.Snapshots() {
-		for runtime, rt := range pool.Runtimes {
-			switch rt.State {
-			case account.RuntimeAssigned:
-				live[runtime] = a.all[runtime]
-			case account.RuntimeGone:
-				gone[runtime] = true
-			default:
-			}
+	for runtime, rt := range a.known.Runtimes() {
+		switch rt.State {
+		case account.RuntimeAssigned:
+			live[runtime] = a.all[runtime]
+		case account.RuntimeGone:
+			gone[runtime] = true
+		default:
 		}
 	}
 	return live, gone

@@ -3,7 +3,6 @@ package rebuild
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -14,14 +13,14 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// installAtOnce is the number of places that are installed concurrently.
-const installAtOnce = 4
+// installAtOnce is the number of places that are installed, and so are in memory, at once.
+const installAtOnce = 2
 
 // install installs all places that have the token (rule 13 e), each one as a whole or not at all, and adds the
 // installed ones to info. It requests a rebuild of pools that have runtimes and no binding: otherwise only a request that
 // names them does. Without their records, an account that they share would be claimed (rule 3).
 func (r *Rebuilder) install(ctx context.Context, mine []string, token string, g *account.Gathering, info *observe.Rebuild) error {
-	directories, snapshots := g.Directories(), g.Snapshots()
+	contents := g.Contents()
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(installAtOnce)
@@ -29,11 +28,11 @@ func (r *Rebuilder) install(ctx context.Context, mine []string, token string, g 
 		group.Go(func() error {
 			var installed bool
 			var err error
-			directory, bucket := directories[place]
+			bucket := account.IsBucket(place)
 			if bucket {
-				installed, err = r.Builder.InstallBucket(ctx, place, token, directory)
+				installed, err = r.Builder.InstallBucket(ctx, place, token, contents.Bucket(place))
 			} else {
-				installed, err = r.Builder.Install(ctx, place, token, snapshots[place])
+				installed, err = r.Builder.Install(ctx, place, token, contents.Pool(place))
 			}
 			if installed {
 				r.Observer.Step(ctx, observe.StepInstalled)
@@ -55,20 +54,10 @@ func (r *Rebuilder) install(ctx context.Context, mine []string, token string, g 
 		return err
 	}
 	labelled := r.Inventory.Pools()
-	for _, name := range slices.Sorted(maps.Keys(snapshots)) {
-		if !slices.Contains(mine, name) && !slices.Contains(labelled, engine.ParsePool(name)) && occupied(snapshots[name]) {
+	for _, name := range contents.Occupied() {
+		if !slices.Contains(mine, name) && !slices.Contains(labelled, engine.ParsePool(name)) {
 			r.Wanted(name)
 		}
 	}
 	return nil
-}
-
-// occupied reports whether a pool has a runtime on an account.
-func occupied(s account.Snapshot) bool {
-	for _, rt := range s.Runtimes {
-		if rt.State == account.RuntimeAssigned {
-			return true
-		}
-	}
-	return false
 }
