@@ -3,6 +3,7 @@ package counters
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -177,16 +178,23 @@ redis.call('HSET', KEYS[1], 'epoch', token, 'server', server, 'history', history
 return {'OK', 1}
 `)
 
-// staged is the content of one key: command is HSET or ZADD, and args are its arguments after the key, in pairs
-// of field and value, or of score and member.
+// staged is the content of one key: command is HSET or ZADD, and each entry is a pair of its arguments after the
+// key, field and value or score and member. Entries are encoded when they are sent.
 type staged struct {
 	command string
-	args    []any
+	entries int
+	each    iter.Seq2[any, any]
 }
 
-func (st *staged) add(a, b any) { st.args = append(st.args, a, b) }
-
-func (st *staged) entries() int { return len(st.args) / 2 }
+func stageMap[V any](command string, from map[string]V, encode func(string, V) (any, any)) staged {
+	return staged{command, len(from), func(yield func(any, any) bool) {
+		for key, value := range from {
+			if !yield(encode(key, value)) {
+				return
+			}
+		}
+	}}
+}
 
 // Install replaces the pool's records by the snapshot (rule 13e), and reports whether the pool is
 // built from it. It returns false if the pool was built meanwhile or another token has the rebuild by
@@ -202,11 +210,10 @@ func (s *Store) Install(ctx context.Context, pool, token string, snapshot accoun
 	return s.install(ctx, to, token, snapshot.Sequence, parts)
 }
 
-// stagePool encodes bindings, runtimes, the tenants' bindings and the waiting runtimes. A rebuild
+// stagePool returns bindings, runtimes, the tenants' bindings and the waiting runtimes. A rebuild
 // leaves no binding in claiming, so the list of runtimes on such bindings stays empty.
 func stagePool(snapshot account.Snapshot) ([]staged, error) {
-	bindings, runtimes := staged{command: "HSET"}, staged{command: "HSET"}
-	tenants, waiting := staged{command: "ZADD"}, staged{command: "ZADD"}
+	kept, tenants, waiting := map[string]account.Record{}, map[string]string{}, map[string]int64{}
 	for name, rec := range snapshot.Bindings {
 		if err := checkNames(name, rec.Tenant); err != nil {
 			return nil, err
@@ -217,32 +224,35 @@ func stagePool(snapshot account.Snapshot) ([]staged, error) {
 		if rec.State == account.Free && rec.Count == 0 {
 			continue
 		}
-		bindings.add(name, pack(rec))
+		kept[name] = rec
 		if rec.Tenant != "" && rec.State != account.Free {
-			tenants.add(0, rec.Tenant+" "+name)
+			tenants[name] = rec.Tenant
 		}
 	}
 	for id, rt := range snapshot.Runtimes {
 		if err := checkNames(id, rt.Binding, rt.Request, rt.Tenant); err != nil {
 			return nil, err
 		}
-		runtimes.add(id, packRuntime(rt))
 		if rt.State == account.RuntimeWaiting {
-			waiting.add(rt.Sequence, id)
+			waiting[id] = rt.Sequence
 		}
 	}
-	return []staged{bindings, runtimes, tenants, waiting}, nil
+	return []staged{
+		stageMap("HSET", kept, func(name string, rec account.Record) (any, any) { return name, pack(rec) }),
+		stageMap("HSET", snapshot.Runtimes, func(id string, rt account.Runtime) (any, any) { return id, packRuntime(rt) }),
+		stageMap("ZADD", tenants, func(name, tenant string) (any, any) { return 0, tenant + " " + name }),
+		stageMap("ZADD", waiting, func(id string, sequence int64) (any, any) { return sequence, id }),
+	}, nil
 }
 
 // InstallBucket is Install for a bucket of the directory, by its name.
 func (s *Store) InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error) {
-	places := staged{command: "HSET"}
-	for id, place := range d.Places {
+	for id := range d.Places {
 		if err := checkNames(id); err != nil {
 			return false, err
 		}
-		places.add(id, packPlace(place))
 	}
+	places := stageMap("HSET", d.Places, func(id string, place account.Place) (any, any) { return id, packPlace(place) })
 	k := s.bucketKeys(bucket)
 	return s.install(ctx, target{bucket, k[0], k[1:], s.stagingKeys(bucket, token), nil}, token, d.Sequence, []staged{places})
 }
@@ -270,7 +280,7 @@ func (s *Store) install(ctx context.Context, to target, token string, sequence i
 		if err := s.stage(ctx, to, token, to.staging[i], part); err != nil {
 			return false, err
 		}
-		args = append(args, part.entries())
+		args = append(args, part.entries)
 	}
 	r, err := s.run(ctx, installScript, to.place, slices.Concat([]string{to.meta}, to.live, to.staging, to.empty), args...)
 	if err != nil {
@@ -288,22 +298,32 @@ func (s *Store) install(ctx context.Context, to target, token string, sequence i
 func (s *Store) stage(ctx context.Context, to target, token, key string, part staged) error {
 	keys, ttl := []string{to.meta, key}, strconv.FormatInt(stagedFor.Milliseconds(), 10)
 	var calls []script.Call
-	for at := 0; at < len(part.args); at += 2 * chunk {
-		args := append([]any{token, part.command, ttl}, part.args[at:min(at+2*chunk, len(part.args))]...)
-		calls = append(calls, script.Call{Place: to.place, Request: script.Request{Keys: keys, Args: args}})
-	}
-	for len(calls) > 0 {
-		n := min(chunksAtOnce, len(calls))
-		replies, err := s.script.AskAll(ctx, stageScript, calls[:n])
-		if err != nil {
-			return err
-		}
+	send := func() (ours bool, err error) {
+		replies, err := s.script.AskAll(ctx, stageScript, calls)
 		for _, r := range replies {
 			if !r.Flag() {
-				return r.Err()
+				return false, r.Err()
 			}
 		}
-		calls = calls[n:]
+		calls = calls[:0]
+		return err == nil, err
+	}
+	var args []any
+	left := part.entries
+	for a, b := range part.each {
+		if args == nil {
+			args = append(make([]any, 0, 3+2*min(chunk, left)), token, part.command, ttl)
+		}
+		args = append(args, a, b)
+		if left--; left > 0 && len(args) < 3+2*chunk {
+			continue
+		}
+		calls, args = append(calls, script.Call{Place: to.place, Request: script.Request{Keys: keys, Args: args}}), nil
+		if left == 0 || len(calls) == chunksAtOnce {
+			if ours, err := send(); !ours {
+				return err
+			}
+		}
 	}
 	return nil
 }

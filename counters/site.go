@@ -2,6 +2,7 @@ package counters
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/hap-worker/hap-worker/counters/script"
@@ -71,22 +72,33 @@ func (site *Site) RenewRebuild(ctx context.Context, token string, now time.Time)
 }
 
 // Part is the new content of one of the records: a hash, or a sorted set.
-type Part struct{ staged }
+type Part struct {
+	command string
+	args    []any
+}
 
 // NewHash returns the Part of a hash without fields.
-func NewHash() Part { return Part{staged{command: "HSET"}} }
+func NewHash() Part { return Part{command: "HSET"} }
 
 // NewSortedSet returns the Part of a sorted set without members.
-func NewSortedSet() Part { return Part{staged{command: "ZADD"}} }
+func NewSortedSet() Part { return Part{command: "ZADD"} }
 
 // Add adds a field and its value to a hash, or a score and its member to a sorted set.
-func (p *Part) Add(a, b any) { p.add(a, b) }
+func (p *Part) Add(a, b any) { p.args = append(p.args, a, b) }
+
+func (p *Part) each(yield func(a, b any) bool) {
+	for pair := range slices.Chunk(p.args, 2) {
+		if !yield(pair[0], pair[1]) {
+			return
+		}
+	}
+}
 
 // Install is Store.Install for the site. It needs a part for each of the records, in their order.
 func (site *Site) Install(ctx context.Context, token string, parts []Part) (bool, error) {
 	all := make([]staged, len(parts))
-	for i, part := range parts {
-		all[i] = part.staged
+	for i := range parts {
+		all[i] = staged{parts[i].command, len(parts[i].args) / 2, parts[i].each}
 	}
 	to := target{site.name, site.keys[0], site.keys[1:], site.under(site.tag + "n:" + token + ":"), nil}
 	return site.store.install(ctx, to, token, 0, all)
