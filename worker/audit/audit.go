@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -192,22 +193,23 @@ func (a *Audit) look(ctx context.Context) (Finding, map[string]account.Snapshot,
 
 // readRedis reads all pools and the directory. It adds those that are not built to f.
 func (a *Audit) readRedis(ctx context.Context, labelled []string, f *Finding) (map[string]account.Snapshot, map[string]account.Place, error) {
-	have, places := map[string]account.Snapshot{}, map[string]account.Place{}
-	names, err := a.places(ctx, labelled)
+	have, places, kept := map[string]account.Snapshot{}, map[string]account.Place{}, names{}
+	all, err := a.places(ctx, labelled)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, name := range names {
+	for _, name := range all {
 		var err error // an empty bucket has none
 		if account.IsBucket(name) {
 			for p, failed := range a.Records.Places(ctx, name) {
 				if err = failed; err == nil {
+					p.Pool = kept.once(p.Pool)
 					places[p.Runtime] = p.Place
 				}
 			}
 		} else {
 			var s account.Snapshot
-			if s, err = a.pool(ctx, name); err == nil {
+			if s, err = a.pool(ctx, name, kept); err == nil {
 				have[name] = s
 				f.Bindings += len(s.Bindings)
 			}
@@ -239,7 +241,20 @@ func (a *Audit) places(ctx context.Context, labelled []string) ([]string, error)
 	return names, nil
 }
 
-func (a *Audit) pool(ctx context.Context, pool string) (account.Snapshot, error) {
+// names has strings that many records share, each once. The strings of a record are parts of what Redis sent, which
+// would stay in memory with any of them.
+type names map[string]string
+
+func (n names) once(name string) string {
+	kept, known := n[name]
+	if !known {
+		kept = strings.Clone(name)
+		n[kept] = kept
+	}
+	return kept
+}
+
+func (a *Audit) pool(ctx context.Context, pool string, kept names) (account.Snapshot, error) {
 	s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
 	for b, err := range a.Records.Bindings(ctx, pool) {
 		if err != nil {
@@ -251,6 +266,8 @@ func (a *Audit) pool(ctx context.Context, pool string) (account.Snapshot, error)
 		if err != nil {
 			return s, err
 		}
+		rt.State, rt.Origin = account.RuntimeState(kept.once(string(rt.State))), account.Origin(kept.once(string(rt.Origin)))
+		rt.Binding, rt.Tenant, rt.Request = kept.once(rt.Binding), kept.once(rt.Tenant), strings.Clone(rt.Request)
 		s.Runtimes[rt.ID] = rt.Runtime
 	}
 	status, err := a.Records.Status(ctx, pool)
