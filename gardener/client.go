@@ -267,10 +267,10 @@ func (c *Client) Cached(name string) (engine.Binding, bool) { return c.index.Cac
 // Pools returns the pools that have at least one binding, in order of names.
 func (c *Client) Pools() []engine.Pool { return c.index.Pools() }
 
-// All iterates over the bindings of the cache in order of names, as they are when it begins.
+// All iterates over the bindings of the cache in no particular order, as they are when it begins.
 func (c *Client) All() iter.Seq[engine.Binding] {
 	return func(yield func(engine.Binding) bool) {
-		for _, b := range c.index.All() {
+		for _, b := range c.index.Unsorted() {
 			if !yield(*b) {
 				return
 			}

@@ -109,7 +109,7 @@ func TestIndexStories(t *testing.T) {
 				b, ok := c.Cached(d.Input)
 				return fmt.Sprintf("%+v %t", b, ok)
 			case "all":
-				return names(slices.Collect(c.All()))
+				return names(sorted(c))
 			default:
 				t.Fatalf("%s: no command %q", d.Pos, d.Cmd)
 				return ""
@@ -232,7 +232,7 @@ func compare(r *rapid.T, c *Client, naive map[string]engine.Binding, p engine.Po
 		return in(b) && b.Shared && !b.Dirty && !b.Internal && !b.Cordoned
 	}))
 	same("owned", c.Owned(p, ga), filter(own))
-	same("all", slices.Collect(c.All()), filter(func(engine.Binding) bool { return true }))
+	same("all", sorted(c), filter(func(engine.Binding) bool { return true }))
 	hold := func(b engine.Binding) bool { return b.Dirty || b.Cordoned || b.Internal && !internal }
 	barred := slices.Concat(filter(func(b engine.Binding) bool { return own(b) && hold(b) }),
 		filter(func(b engine.Binding) bool { return in(b) && !b.Shared && b.Tenant == "" && hold(b) }))
@@ -290,4 +290,8 @@ func BenchmarkClaimable(b *testing.B) {
 			}
 		})
 	}
+}
+
+func sorted(c *Client) []engine.Binding {
+	return slices.SortedFunc(c.All(), func(a, b engine.Binding) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -4,6 +4,7 @@ package suggest
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -196,14 +197,14 @@ func (x *Index) Pools() []engine.Pool {
 
 // All returns all bindings in order of names. It copies the list, not the bindings.
 func (x *Index) All() []*engine.Binding {
+	return slices.SortedFunc(slices.Values(x.Unsorted()), byName)
+}
+
+// Unsorted is All in no particular order, which is several times as fast.
+func (x *Index) Unsorted() []*engine.Binding {
 	x.mu.RLock()
-	list := make([]*engine.Binding, 0, len(x.byName))
-	for _, b := range x.byName {
-		list = append(list, b)
-	}
-	x.mu.RUnlock()
-	slices.SortFunc(list, byName)
-	return list
+	defer x.mu.RUnlock()
+	return slices.AppendSeq(make([]*engine.Binding, 0, len(x.byName)), maps.Values(x.byName))
 }
 
 // assignable reports whether b is clean, not internal and not held back. It does not look at the tenant.
