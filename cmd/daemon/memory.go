@@ -21,15 +21,19 @@ const collectAt = 300
 // the container's limit, which also includes the program itself and the kernel's memory for it.
 const limitShare = 90
 
-// tuneCollections applies collectAt and limitShare, once per process.
-var tuneCollections = sync.OnceFunc(func() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
-	}
+// obeyLimit applies limitShare, once per process. The first rebuild needs the most memory, so this comes before it.
+var obeyLimit = sync.OnceFunc(func() {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		debug.SetMemoryLimit(limit / 100 * limitShare)
 	}
 })
+
+// collectLess applies collectAt. It is called after the first rebuild, whose large heap must not grow that much.
+func collectLess() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
+	}
+}
 
 // giveBackEvery is how often unused memory is returned to the operating system.
 const giveBackEvery = time.Minute
