@@ -6,7 +6,7 @@
 // It starts the development stack, creates the accounts, and a Shoot and a stored reply for every runtime,
 // and starts one worker, which rebuilds Redis from them. It prints the resident set after a collection, and
 // compares it with the limit. Then it prints which share of a core the worker uses, and how many commands Redis
-// executes, while nothing happens. Exit codes: 0 below the limit, 1 above it or failure, 2 usage.
+// executes, while nothing happens. With -memory-limit, the worker must never reach it. Exit codes: 0 below the limit, 1 above it or failure, 2 usage.
 package main
 
 import (
@@ -30,6 +30,7 @@ type settings struct {
 	gardener           string
 	shootBytes         int
 	limit              int // MB
+	memoryLimit        int // MiB
 	idle               time.Duration
 }
 
@@ -41,6 +42,7 @@ func main() {
 	flag.StringVar(&s.gardener, "gardener", stack.CRDGardener, "where the accounts and Shoots are: crd, on kube-apiserver, or light, in this process, for more Shoots than etcd takes in a few minutes")
 	flag.IntVar(&s.shootBytes, "shoot-bytes", 2000, "how large the manifest of a Shoot is, at least")
 	flag.IntVar(&s.limit, "limit", 75, "resident set in MB that is too much")
+	flag.IntVar(&s.memoryLimit, "memory-limit", 0, "memory limit in MiB that the worker is told of and must stay below, as in a container; 0 for none")
 	flag.DurationVar(&s.idle, "idle", 2*time.Minute, "how long the idle worker is watched")
 	flag.Parse()
 	if flag.NArg() > 0 || s.bindings < 1 || s.runtimes < s.bindings {

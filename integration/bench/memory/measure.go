@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,7 +32,11 @@ func measure(ctx context.Context, s *stack.Stack, o settings) error {
 	defer cancel()
 	log := &collections{seen: make(chan string, 1)}
 	begun := time.Now()
-	w, err := s.AddWorker(ctx, log, "GODEBUG=gctrace=1")
+	env := []string{"GODEBUG=gctrace=1"}
+	if o.memoryLimit > 0 {
+		env = append(env, fmt.Sprintf("GOMEMLIMIT=%dMiB", o.memoryLimit))
+	}
+	w, err := s.AddWorker(ctx, log, env...)
 	if err != nil {
 		return err
 	}
@@ -42,7 +47,7 @@ func measure(ctx context.Context, s *stack.Stack, o settings) error {
 			if time.Since(ready) < quiet {
 				continue
 			}
-			fmt.Println(line)
+			fmt.Printf("%s\nat most %d MB of heap were in use after a collection\n", line, log.most.Load())
 			return errors.Join(o.judge(settled(ctx, w), w), o.idling(ctx, s, w))
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -51,7 +56,11 @@ func measure(ctx context.Context, s *stack.Stack, o settings) error {
 }
 
 func (o settings) judge(rss int, w *stack.Worker) error {
-	fmt.Printf("after the collection %d MB resident, at most %d MB before; the limit is %d MB\n", rss, resident(w, "VmHWM"), o.limit)
+	most := resident(w, "VmHWM")
+	fmt.Printf("after the collection %d MB resident, at most %d MB before; the limit is %d MB\n", rss, most, o.limit)
+	if o.memoryLimit > 0 && most >= o.memoryLimit {
+		return fmt.Errorf("%d MB were resident, and a container of %d MiB would have been killed", most, o.memoryLimit)
+	}
 	if rss == 0 || rss >= o.limit {
 		return fmt.Errorf("%d MB are resident, the limit is %d MB", rss, o.limit)
 	}
@@ -127,12 +136,16 @@ func resident(w *stack.Worker, line string) int {
 	return kB / 1024
 }
 
+// inUse finds in the report of a collection how many MB of heap it has left.
+var inUse = regexp.MustCompile(`^gc .*->(\d+) MB,`)
+
 // collections is a worker's log, which reports every collection; the runtime runs one at least every two
 // minutes.
 type collections struct {
 	mu   sync.Mutex
 	rest bytes.Buffer
 	seen chan string
+	most atomic.Int64 // MB in use after a collection
 }
 
 func (c *collections) Write(p []byte) (int, error) {
@@ -146,7 +159,9 @@ func (c *collections) Write(p []byte) (int, error) {
 			c.rest.WriteString(line)
 			return len(p), nil
 		}
-		if strings.HasPrefix(line, "gc ") {
+		if found := inUse.FindStringSubmatch(line); found != nil {
+			used, _ := strconv.ParseInt(found[1], 10, 64) // it is a number
+			c.most.Store(max(used, c.most.Load()))
 			select {
 			case c.seen <- strings.TrimSpace(line):
 			default:
