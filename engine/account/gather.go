@@ -50,7 +50,7 @@ type resident struct {
 	shoot    *string // the binding that its Shoot names; nil without a Shoot
 }
 
-// standing is what runtimes have in common. The zero value is the one of an unknown runtime.
+// standing holds what runtimes have in common. The zero value is the one of an unknown runtime.
 type standing struct {
 	pool      string // "" if it was gone before it had one
 	state     RuntimeState
