@@ -32,14 +32,15 @@ func (d *daemon) warnUnserved() {
 	}
 }
 
-// countsEvery is the maximum age of the counts in the gauges. Reading them needs a scan of the pools,
-// which is too slow for each scrape.
+// countsEvery is how often the counts in the gauges are read. That needs a scan of the pools, which is too slow for
+// each scrape, and done up to four times less often where it takes long.
 const countsEvery = 15 * time.Second
 
 // observe provides the gauges of pools and bindings until ctx ends. Labels come from the cache at the
 // time of the scrape. Counts come from the last read of Redis; before the first one, the gauges are absent.
 func (d *daemon) observe(ctx context.Context) {
 	var counts atomic.Pointer[records]
+	pace := loop.Pace{Most: 3 * countsEvery}
 	d.tel.Metrics.Observe(func(context.Context) (telemetry.Snapshot, bool) {
 		known := counts.Load()
 		if known == nil {
@@ -57,10 +58,15 @@ func (d *daemon) observe(ctx context.Context) {
 	}, func(ctx context.Context) error {
 		_ = d.redisBuilt(ctx)             // sets its gauge even if no probe asks for readiness
 		_, _ = d.parts.rebuild.Clock(ctx) // sets the gauge of the offset, which a rebuild alone would leave as it was
+		if !pace.Due() {
+			return nil
+		}
+		begin := time.Now()
 		known, err := d.records(ctx)
 		if ctx.Err() == nil {
 			d.tel.Metrics.Look(time.Now(), d.bindings(known))
 			counts.Store(&known)
+			pace.Rest(begin)
 		}
 		return err
 	})

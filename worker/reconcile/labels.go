@@ -75,7 +75,8 @@ type Labels struct {
 	Follower Follower
 	Cache    Cache
 	// Every is the pause between two sweeps. Defaults to 15 s. Each pause is up to a fifth longer
-	// (jitter), so that workers do not sweep at the same time.
+	// (jitter), so that workers do not sweep at the same time. Where there are so many bindings that a sweep takes
+	// long, it is up to four times as long, unless an account is to be marked.
 	Every time.Duration
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -84,6 +85,7 @@ type Labels struct {
 	mu      sync.Mutex
 	changed map[place]struct{} // reported by the watch, not checked yet
 	signal  chan struct{}
+	pace    loop.Pace
 	waits   map[string]wait // accounts that the last sweep could not mark; the map is replaced, never changed
 }
 
@@ -103,6 +105,7 @@ func (s *Labels) init() {
 		if s.Every == 0 {
 			s.Every = 15 * time.Second
 		}
+		s.pace.Most = 3 * s.Every
 		if s.Now == nil {
 			s.Now = time.Now
 		}

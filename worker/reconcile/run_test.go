@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"testing"
@@ -40,11 +41,20 @@ func (m *runMarker) MarkDirty(ctx context.Context, _, _, _ string, _ int64) (dir
 // runLabels runs over an account that drains in pool aws. It returns what is told of failures.
 func runLabels(t *testing.T, marker *runMarker, others ...engine.Binding) (*Labels, *[]error) {
 	t.Helper()
+	s, told := newLabels(t, marker, account.Draining, others...)
+	go s.Run(t.Context())
+	synctest.Wait()
+	return s, told
+}
+
+// newLabels has an account in this state in pool aws. It returns what will be told of failures.
+func newLabels(t *testing.T, marker *runMarker, state account.State, others ...engine.Binding) (*Labels, *[]error) {
+	t.Helper()
 	draining := engine.Binding{Name: "a", HyperscalerType: "aws", Tenant: "ga", Generation: 1}
 	counters, told := memory.NewCounters(), &[]error{}
 	_, begun := counters.BeginRebuild(t.Context(), "aws", "e", time.Time{}, 0)
 	_, built := counters.Install(t.Context(), "aws", "e", account.Snapshot{
-		Bindings: map[string]account.Record{"a": {State: account.Draining, Tenant: "ga", Generation: 1}},
+		Bindings: map[string]account.Record{"a": {State: state, Tenant: "ga", Generation: 1}},
 	})
 	if err := errors.Join(begun, built); err != nil {
 		t.Fatal(err)
@@ -54,8 +64,6 @@ func runLabels(t *testing.T, marker *runMarker, others ...engine.Binding) (*Labe
 		Worker: marker, Bindings: garden, Cache: garden, Follower: counters, Rebuild: &rebuilds{}, Budget: time.Hour,
 		Observer: observe.Observer{OnRetry: func(_ context.Context, i observe.Retry) { *told = append(*told, i.Err) }},
 	}
-	go s.Run(t.Context())
-	synctest.Wait()
 	return s, told
 }
 
@@ -116,5 +124,44 @@ func TestSharedPools(t *testing.T) {
 	}
 	if !slices.Equal(*asked, rebuilds{"lost+shared"}) {
 		t.Errorf("asked for a rebuild of %v", *asked)
+	}
+}
+
+// slowCache needs a while for its bindings, as where there are very many. It counts how often it is read.
+type slowCache struct {
+	Cache
+	reads *int
+}
+
+func (c slowCache) All() iter.Seq[engine.Binding] {
+	*c.reads++
+	time.Sleep(100 * time.Millisecond) // virtual
+	return c.Cache.All()
+}
+
+// Sweeps that take long come less often, unless an account is to be marked.
+func TestSweepsRest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name        string
+		state       account.State
+		least, most int
+	}{
+		{"nothing to mark", account.InUse, 9, 20},
+		{"an account drains", account.Draining, 32, 40},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				reads := 0
+				s, _ := newLabels(t, &runMarker{mark: func(context.Context) (dirtying.Marking, error) { return dirtying.Unmarked, nil }}, c.state)
+				s.Cache = slowCache{s.Cache, &reads}
+				go s.Run(t.Context())
+				time.Sleep(10 * time.Minute) // virtual
+				if reads < c.least || reads > c.most {
+					t.Errorf("%d sweeps in ten minutes, want %d to %d", reads, c.least, c.most)
+				}
+			})
+		})
 	}
 }

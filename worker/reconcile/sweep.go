@@ -27,12 +27,19 @@ func (s *Labels) everything(ctx context.Context) error {
 		return err
 	}
 	s.Rebuild.Wanted("")
+	if !s.pace.Due() {
+		return nil
+	}
+	begin := time.Now()
 	bindings := map[engine.Pool][]engine.Binding{}
 	for b := range s.Cache.All() {
 		bindings[b.Pool()] = append(bindings[b.Pool()], b)
 	}
 	for pool := range pools {
 		errs = join(errs, s.pool(ctx, pool, bindings[pool], empty))
+	}
+	if errs == nil && len(empty) == 0 {
+		s.pace.Rest(begin)
 	}
 	return join(errs, s.markVacant(ctx, empty))
 }

@@ -1,0 +1,39 @@
+package loop
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestPace(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name       string
+		took, rest time.Duration
+	}{
+		{"nothing", 0, 0},
+		{"little", time.Millisecond, 300 * time.Millisecond},
+		{"long", 100 * time.Millisecond, 30 * time.Second},
+		{"too long", time.Hour, time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := Pace{Most: time.Minute}
+				if !p.Due() {
+					t.Error("the first turn is not due")
+				}
+				begin := time.Now()
+				time.Sleep(c.took) // virtual
+				p.Rest(begin)
+				if time.Sleep(c.rest - 1); c.rest > 0 && p.Due() {
+					t.Errorf("due before %s", c.rest)
+				}
+				if time.Sleep(1); !p.Due() {
+					t.Errorf("not due after %s", c.rest)
+				}
+			})
+		})
+	}
+}
