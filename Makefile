@@ -171,8 +171,8 @@ bench-fairness: ## what quiet tenants have beside a flood and beside what fails,
 	cp dist/bench-fairness.svg docs/images/fairness.svg
 
 .PHONY: bench-memory
-bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 runtimes, and uses while it is idle; takes some ten minutes
-	$(GO) run -C integration ./bench/memory
+bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 runtimes, and uses while it is idle; takes some ten minutes; MEMORY has other flags
+	$(GO) run -C integration ./bench/memory $(MEMORY)
 
 .PHONY: bench-waiting
 bench-waiting: ## what 100, 4,000 and 100,000 requests that wait cost; takes some fifteen minutes; figures to dist/, plot to docs/images

@@ -35,19 +35,25 @@ var rebuildPools = []string{"aws", "azure", "gcp", "openstack", "alicloud"}
 const rebuildAccounts = 40
 
 // BenchmarkRebuild is the whole rebuild of an empty Redis: token, seal, ledger,
-// labels, Shoots, install. HAP_BENCH_RUNTIMES sets the number of runtimes.
+// labels, Shoots, install. HAP_BENCH_RUNTIMES sets the number of runtimes, and
+// HAP_BENCH_UNSETTLED that of events that no worker has answered, which the first
+// rebuild seals.
 func BenchmarkRebuild(b *testing.B) {
-	runtimes := rebuildRuntimes
-	if n, err := strconv.Atoi(os.Getenv("HAP_BENCH_RUNTIMES")); err == nil && n > 0 {
-		runtimes = n
-	}
+	runtimes, unsettled := sizeOf("HAP_BENCH_RUNTIMES", rebuildRuntimes), sizeOf("HAP_BENCH_UNSETTLED", 0)
 	s, err := stack.Start(b.Context(), stack.Options{Gardener: stack.CRDGardener, Config: []byte(oneAccountRules), Accounts: rebuildAccountsOf(), Talk: io.Discard})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = s.Stop() })
 	rebuild, store := rebuilder(b, s)
+	steps := map[observe.Step]time.Time{}
+	rebuild.Observer.OnStep = func(_ context.Context, step observe.Step) {
+		if steps[step].IsZero() {
+			steps[step] = time.Now()
+		}
+	}
 	fillLedger(b, s, runtimes)
+	publishUnsettled(b, s, unsettled)
 	for b.Loop() {
 		b.StopTimer()
 		client := redis.NewClient(&redis.Options{Addr: s.Redis.URL()[len("redis://"):], DisableIdentity: true})
@@ -61,6 +67,7 @@ func BenchmarkRebuild(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(runtimes)*float64(b.N)/b.Elapsed().Seconds(), "runtimes/s")
+	b.ReportMetric(steps[observe.StepSealed].Sub(steps[observe.StepToken]).Seconds(), "s-seal")
 	found := 0
 	for _, pool := range rebuildPools {
 		status, err := store.Status(b.Context(), pool)
@@ -73,6 +80,36 @@ func BenchmarkRebuild(b *testing.B) {
 	if err != nil || found != runtimes || rec.Count != runtimes/len(rebuildPools)/rebuildAccounts || rec.State != account.InUse {
 		b.Errorf("%d runtimes of %d, %+v, %v", found, runtimes, rec, err)
 	}
+}
+
+func sizeOf(variable string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil && n >= 0 {
+		return n
+	}
+	return otherwise
+}
+
+// publishUnsettled publishes events that no worker handles.
+func publishUnsettled(tb testing.TB, s *stack.Stack, count int) {
+	tb.Helper()
+	js := jetStream(tb, s)
+	subjects, err := events.NewSubjects("")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for n := range count {
+		id := fmt.Sprintf("unsettled-%d", n)
+		data, err := events.EncodeEvent(events.Event{ID: id, Source: "/bench", Type: events.TypeProvision, Provision: &events.Provision{
+			RuntimeID: id, GlobalAccountID: "ga-01", Plan: "aws", PlatformRegion: "cf-eu11",
+		}})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if _, err := js.PublishAsync(subjects.Provision("ga-01"), data); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	<-js.PublishAsyncComplete()
 }
 
 // rebuildAccountsOf are the accounts of all pools, each a tenant's.

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,11 +131,11 @@ func TestSharedPools(t *testing.T) {
 // slowCache needs a while for its bindings, as where there are very many. It counts how often it is read.
 type slowCache struct {
 	Cache
-	reads *int
+	reads *atomic.Int64
 }
 
 func (c slowCache) All() iter.Seq[engine.Binding] {
-	*c.reads++
+	c.reads.Add(1)
 	time.Sleep(100 * time.Millisecond) // virtual
 	return c.Cache.All()
 }
@@ -145,7 +146,7 @@ func TestSweepsRest(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		state       account.State
-		least, most int
+		least, most int64
 	}{
 		{"nothing to mark", account.InUse, 9, 20},
 		{"an account drains", account.Draining, 32, 40},
@@ -153,13 +154,13 @@ func TestSweepsRest(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				reads := 0
+				var reads atomic.Int64
 				s, _ := newLabels(t, &runMarker{mark: func(context.Context) (dirtying.Marking, error) { return dirtying.Unmarked, nil }}, c.state)
 				s.Cache = slowCache{s.Cache, &reads}
 				go s.Run(t.Context())
 				time.Sleep(10 * time.Minute) // virtual
-				if reads < c.least || reads > c.most {
-					t.Errorf("%d sweeps in ten minutes, want %d to %d", reads, c.least, c.most)
+				if n := reads.Load(); n < c.least || n > c.most {
+					t.Errorf("%d sweeps in ten minutes, want %d to %d", n, c.least, c.most)
 				}
 			})
 		})
