@@ -211,7 +211,7 @@ func (h *Handler) replyTo(ctx context.Context, a *attempt, reply answer) (events
 			return h.comeAgain(ctx, a, reply.place, refused.Sequence)
 		}
 		if refused.Outcome == account.Assigned {
-			return events.Reply{}, fmt.Errorf("runtime %s is assigned at its deadline: asking again", reply.event.RuntimeID)
+			return events.Reply{}, fmt.Errorf("runtime %s was assigned meanwhile, at its deadline: the request is decided again, and answered with that account", reply.event.RuntimeID)
 		}
 		refused.Considered = reply.decision.Considered
 		reply.decision = refused

@@ -1,10 +1,11 @@
 // Package worker allots bindings. It consumes events, decides each one with the rules, the counters
-// and Gardener, publishes one answer for each, and settles the message. Workers are stateless and
-// equal; any number of them share a stream.
+// and Gardener, publishes its reply, and settles the message. Workers are stateless and equal; any
+// number of them share a stream.
 //
-// The path of an event: consume -> decode -> match rule -> assign in Redis ->
-// write the label and confirm, where the binding is new -> publish the reply ->
-// acknowledge. docs/protocol.md says why each step is where it is.
+// The path of a provision that gets an account: consume -> decode -> match rule -> take network
+// blocks -> assign in Redis -> write the label and confirm, where the account is newly claimed ->
+// publish the reply -> acknowledge. docs/architecture.md has the phases of every event,
+// docs/protocol.md says why they have this order.
 package worker
 
 import (

@@ -190,7 +190,7 @@ func (r *Ranges) Return(ctx context.Context, cluster, request string) (network.R
 		return network.Returned{}, &engine.Error{
 			Code: engine.CodeInternal, Op: "arguments of a Redis script",
 			Err:  fmt.Errorf("no request is named that holds the blocks of cluster %s", cluster),
-			Hint: "look for a label or annotation that was written by hand",
+			Hint: "look for a reply in the ledger or a record in Redis that was written by hand",
 		}
 	}
 	return r.giveBack(ctx, cluster, request)

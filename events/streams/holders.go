@@ -20,8 +20,8 @@ func overlaps(err error) bool {
 	return ok && api.ErrorCode == codeSubjectsOverlap
 }
 
-// overlapped returns an error that names the streams that have subjects of want. Because of them the server
-// refused to create want.
+// overlapped returns the error for a stream that the server refused to create because other streams have subjects of
+// want. It names these streams or, if it cannot list them, the command that does.
 func overlapped(ctx context.Context, js jetstream.JetStream, want *jetstream.StreamConfig, refused error) error {
 	ctx, cancel := Bounded(ctx, js)
 	defer cancel()

@@ -187,8 +187,9 @@ func (l *looping) stopped() bool {
 	}
 }
 
-// timer returns a channel that fires when the pause may be over, at the latest after askAgain if the interval
-// may change. It is nil if only a wake ends the pause.
+// timer returns a channel that fires after the rest of the pause, left, and a function that stops it. If Changing may
+// change the interval, it fires after askAgain at the latest, so that the interval is asked for again. Otherwise the
+// channel is nil if no time ends the pause.
 func (l *looping) timer(left time.Duration, ends bool) (<-chan time.Time, func()) {
 	if l.Changing != nil && !l.timed {
 		if left = min(left, askAgain); !ends {

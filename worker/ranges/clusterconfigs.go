@@ -39,7 +39,7 @@ type ClusterConfigs struct {
 const (
 	// notesAtOnce is the number of runtimes that are updated concurrently.
 	notesAtOnce = 4
-	// noteAgain is the longest pause after a failed attempt.
+	// noteAgain is the longest pause before the failed update of a runtime's ClusterConfig is tried again.
 	noteAgain = 30 * time.Second
 	// noteLook is how often the annotations of Clusters are compared with the ClusterConfigs,
 	// since no worker watches Clusters for this.

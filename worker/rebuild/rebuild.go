@@ -61,8 +61,9 @@ type Ledger interface {
 	Unsettled(ctx context.Context, f func(e events.Event, sequence uint64, fault error) error) error
 }
 
-// Waiting visits the addresses in the subjects of a runtime's waiting requests, or of all if runtimeID is "".
-// foreign is set if the message cannot be read. Package storage implements it.
+// Waiting calls visit for each waiting request of a runtime, or of all runtimes if runtimeID is "". a has the pool,
+// tenant, runtime and request id, by the subject of the message. foreign is set if the message cannot be read. Package
+// storage implements it.
 type Waiting func(ctx context.Context, runtimeID string, visit func(a events.WaitingAddress, foreign *events.Foreign) error) error
 
 // Rebuilder rebuilds the pools, buckets and network ranges that Redis has lost (rule 13). Every worker runs

@@ -9,9 +9,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// apart are final replies without an account: to releases and resolves, and rejections without a sequence. No
-// rebuild needs them, so each is deleted separately, even while its runtime exists. It collects the first ones of
-// the ledger behind a position, up to limit.
+// apart collects final replies that name no account and have no number of a decision: to releases and resolves, and
+// rejections without a sequence. No rebuild needs them, so each is deleted separately, even while its runtime exists.
+// Replies by which a runtime is gone are not among them. apart takes the first ones after a position, up to limit.
 type apart struct {
 	limit int
 	after uint64 // position of the last one that an earlier pass examined

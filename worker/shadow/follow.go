@@ -122,7 +122,8 @@ func (f *Follow) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// look compares the decisions that can be compared, and reports whether it settled any.
+// look compares each decision for which the broker's choice is known, and removes it from the ledger. After Patience
+// it also removes replies that cannot be compared. settled reports whether it removed any.
 func (f *Follow) look(ctx context.Context) (settled bool, err error) {
 	var replies []events.Stored
 	err = f.Ledger.Each(ctx, func(stored events.Stored) error {

@@ -180,8 +180,8 @@ func (e *telling) chosen() string {
 	return ""
 }
 
-// byStrategy returns the order that put the chosen account before c. An account without clusters may be
-// draining; the record does not say whether it is.
+// byStrategy returns the words that say why the chosen account came before c. If c has no clusters, they also name
+// draining: c may be draining, which the decision does not say.
 func (e *telling) byStrategy(c events.Considered) string {
 	switch several := e.decision.Strategy != ""; {
 	case several && c.Clusters > 0:

@@ -32,7 +32,7 @@ type Landscape interface {
 
 	// Type is a hyperscaler type that no other test uses.
 	Type() string
-	// Name is the name of the nth binding or Shoot, in the order of numbers.
+	// Name is the name of the nth binding or Shoot. n is from 1 to 9, so that names have the order of their numbers.
 	Name(n int) string
 	// Create creates a binding; Change changes its labels behind the worker's back.
 	Create(b engine.Binding)

@@ -23,6 +23,10 @@ import (
 // quiet is the time after the start during which collections do not count.
 const quiet = time.Minute
 
+// begun is the time after the start until an idle worker is watched: after five minutes it passes over the network
+// ranges once more.
+const begun = 6 * time.Minute
+
 // patience is how long a worker may take to be ready and to collect.
 const patience = 15 * time.Minute
 
@@ -31,7 +35,7 @@ func measure(ctx context.Context, s *stack.Stack, o settings) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the worker is not ready, or did not collect"))
 	defer cancel()
 	log := &collections{seen: make(chan string, 1)}
-	begun := time.Now()
+	start := time.Now()
 	env := []string{"GODEBUG=gctrace=1"}
 	if o.memoryLimit > 0 {
 		env = append(env, fmt.Sprintf("GOMEMLIMIT=%dMiB", o.memoryLimit))
@@ -40,7 +44,7 @@ func measure(ctx context.Context, s *stack.Stack, o settings) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("ready after %s, %d MB resident, at most %d MB so far\n", time.Since(begun).Round(100*time.Millisecond), resident(w, "VmRSS"), resident(w, "VmHWM"))
+	fmt.Printf("ready after %s, %d MB resident, at most %d MB so far\n", time.Since(start).Round(100*time.Millisecond), resident(w, "VmRSS"), resident(w, "VmHWM"))
 	for ready := time.Now(); ; {
 		select {
 		case line := <-log.seen:
@@ -48,7 +52,7 @@ func measure(ctx context.Context, s *stack.Stack, o settings) error {
 				continue
 			}
 			fmt.Printf("%s\nat most %d MB of heap were in use after a collection\n", line, log.most.Load())
-			return errors.Join(o.judge(settled(ctx, w), w), o.idling(ctx, s, w))
+			return errors.Join(o.judge(settled(ctx, w), w), pause(ctx, begun-time.Since(start)), o.idling(ctx, s, w))
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -84,18 +88,26 @@ func (o settings) idling(ctx context.Context, s *stack.Stack, w *stack.Worker) e
 	if err != nil {
 		return err
 	}
-	begun := time.Now()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(o.idle):
+	watched := time.Now()
+	if err := pause(ctx, o.idle); err != nil {
+		return err
 	}
 	processorThen, commandsThen, err := used()
-	took := time.Since(begun).Seconds()
+	took := time.Since(watched).Seconds()
 	asked := commandsThen.Minus(commands)
 	fmt.Printf("idle for %s: %.2f %% of a core; commands of Redis a second: %.1f sent, %.1f with those of scripts\n", o.idle,
 		100*(processorThen-processor).Seconds()/took, float64(asked.Sent)/took, float64(asked.Executed)/took)
 	return err
+}
+
+// pause waits for a while, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
 }
 
 // settled returns the resident set, in MB, once it has not fallen for 75 s: the runtime returns freed memory
