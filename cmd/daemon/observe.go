@@ -66,6 +66,8 @@ func (d *daemon) observe(ctx context.Context) {
 		if ctx.Err() == nil {
 			d.tel.Metrics.Look(time.Now(), d.bindings(known))
 			counts.Store(&known)
+		}
+		if err == nil { // a read that failed is tried again soon
 			pace.Rest(begin)
 		}
 		return err

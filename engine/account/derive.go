@@ -62,9 +62,14 @@ func (c *Contents) Pool(name string) Snapshot {
 	return s
 }
 
-// Bucket returns what a bucket of the directory is installed with.
-func (c *Contents) Bucket(name string) Directory {
-	runtimes := c.residents[slices.Index(bucketNames[:], name)]
+// Bucket returns what a bucket of the directory is installed with, and whether there is a bucket with this name. A key
+// that was written into Redis by hand may name one that there is not.
+func (c *Contents) Bucket(name string) (Directory, bool) {
+	n := slices.Index(bucketNames[:], name)
+	if n < 0 {
+		return Directory{}, false
+	}
+	runtimes := c.residents[n]
 	d := Directory{Sequence: c.highest[name], Places: make(map[string]Place, len(runtimes))}
 	for id, r := range runtimes {
 		place := Place{Pool: r.pool}
@@ -73,7 +78,7 @@ func (c *Contents) Bucket(name string) Directory {
 		}
 		d.Places[id] = place
 	}
-	return d
+	return d, true
 }
 
 // usage summarizes the runtimes of a binding.

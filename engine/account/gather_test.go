@@ -88,7 +88,10 @@ func gathered(g *account.Gathering, pools []string) string {
 	}
 	for n := range account.Buckets {
 		name := account.BucketName(n)
-		d := contents.Bucket(name)
+		d, there := contents.Bucket(name)
+		if !there {
+			out = append(out, name+" is no bucket")
+		}
 		for _, id := range slices.Sorted(maps.Keys(d.Places)) {
 			place := d.Places[id]
 			if _, there := snapshots[place.Pool].Runtimes[id]; !there {
@@ -126,4 +129,14 @@ func (w words) number(t testing.TB, key string) int64 {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// A key that was written into Redis by hand may name a bucket that there is not.
+func TestBucketsThatThereAreNot(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"rt:64", "rt:", "rt:junk", "aws"} {
+		if d, there := account.NewGathering().Contents().Bucket(name); there || d.Places != nil {
+			t.Errorf("%s is a bucket with %+v", name, d)
+		}
+	}
 }

@@ -229,7 +229,8 @@ func (f *File) plans(hap document.Object) {
 }
 
 // labels reads gardener.labels, the names of the labels that accounts have in Gardener. top is a worker's
-// configuration, or a chart's values, which have the configuration below config. It ignores unknown keys, which the reader of the configuration reports.
+// configuration, or a chart's values, which have the configuration below config. It ignores unknown keys, which the
+// reader of the configuration reports.
 func (f *File) labels(top document.Object) {
 	for _, name := range []string{"config", "gardener", "labels"} {
 		n, ok := top.Get(name)

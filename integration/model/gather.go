@@ -54,7 +54,8 @@ func (m *model) derived(id uint16) derived {
 	}
 	g := m.gathering(m.found.all[id])
 	contents := g.Contents()
-	d = derived{map[string]account.Snapshot{}, contents.Bucket(account.BucketName(0))}
+	directory, _ := contents.Bucket(account.BucketName(0))
+	d = derived{map[string]account.Snapshot{}, directory}
 	for p := range uint8(len(poolNames)) {
 		name := m.poolName(p)
 		d.snapshots[name] = contents.Pool(name)

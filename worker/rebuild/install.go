@@ -28,9 +28,9 @@ func (r *Rebuilder) install(ctx context.Context, mine []string, token string, g 
 		group.Go(func() error {
 			var installed bool
 			var err error
-			bucket := account.IsBucket(place)
+			directory, bucket := contents.Bucket(place)
 			if bucket {
-				installed, err = r.Builder.InstallBucket(ctx, place, token, contents.Bucket(place))
+				installed, err = r.Builder.InstallBucket(ctx, place, token, directory)
 			} else {
 				installed, err = r.Builder.Install(ctx, place, token, contents.Pool(place))
 			}
