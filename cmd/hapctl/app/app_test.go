@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DEPLOY", deploy)
+			e.Setenv("GOMAXPROCS", "1") // scripts run at once already, and start hundreds of commands
 			return nil
 		},
 		Cmds: commands,

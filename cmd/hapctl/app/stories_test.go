@@ -169,10 +169,13 @@ func documentedCommands(t *testing.T) map[string]documented {
 	return rows
 }
 
-// stories reads all scripts.
+// stories reads all scripts, and adds the commands of TestUnreachable.
 func stories(t *testing.T) []story {
 	t.Helper()
 	var all []story
+	for _, command := range unreachable {
+		all = append(all, story{at: "unreachable_test.go", code: cli.ExitFailure, args: strings.Fields(command)})
+	}
 	for _, pattern := range []string{"testdata/script/*.txtar", "../../../integration/testdata/hapctl*/*.txtar"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {

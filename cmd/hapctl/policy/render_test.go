@@ -1,7 +1,8 @@
-package app
+package policy_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -10,12 +11,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/hap-worker/hap-worker/cmd/hapctl/app"
 	"github.com/hap-worker/hap-worker/engine/policy"
 )
 
 const examples = "../../../deploy/policy/"
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"hapctl": func() { os.Exit(app.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
 
 // everything is a policy that injects each TypeInstance of the example wherever it is required.
 const everything = `apiVersion: 0.1.0
@@ -106,7 +115,7 @@ func render(t *testing.T, name string) []byte {
 		t.Fatal(err)
 	}
 	var out, talk bytes.Buffer
-	code := Run(t.Context(), []string{
+	code := app.Run(t.Context(), []string{
 		"policy", "render", "--policy", file, "--catalog", examples + "catalog",
 		"--type-instances", examples + "typeinstances.yaml", "--interface", rendered[name], "-o", "json",
 	}, nil, &out, &talk)
