@@ -61,7 +61,7 @@ func (e *Event) checkSubject(subject string) error {
 	case want == "" && !contract.ValidID(token):
 		return fmt.Errorf("the last token of subject %s is no global account id", subject)
 	case want != "" && token != want:
-		return fmt.Errorf("subject %s ends in %s, but data.%s is %s", subject, token, e.Type.Info().Token, object.Quote(want))
+		return fmt.Errorf("subject %s ends in %s, must end in %s for data.%s", subject, token, object.Quote(want), e.Type.Info().Token)
 	}
 	return nil
 }

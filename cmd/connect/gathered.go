@@ -95,8 +95,8 @@ func (g *gathered) run() {
 	}
 }
 
-// take waits for gathered bytes and returns them. room is a buffer that is no longer used, in which take has later
-// writes gathered. take returns false if the connection is closed and no bytes wait.
+// take waits for gathered bytes and returns them. Later writes are gathered in room, a buffer that is no longer
+// used. take returns false if the connection is closed and no bytes wait.
 func (g *gathered) take(room []byte) ([]byte, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

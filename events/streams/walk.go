@@ -86,7 +86,7 @@ func (w walker) drain(ctx context.Context, replies jetstream.MessagesContext, re
 	}
 }
 
-// next visits messages until idle has passed, the consumer has no more, or prefetched messages have come.
+// next visits messages until the consumer has no more, at most prefetched of them, and for at most the time idle in all.
 // pending is how many messages the consumer has after the last visited one, 0 if none came.
 func (w walker) next(ctx context.Context, replies jetstream.MessagesContext, read *uint64, visit func(jetstream.Msg, *jetstream.MsgMetadata) error) (pending uint64, err error) {
 	wait, cancel := context.WithTimeout(ctx, idle)

@@ -174,7 +174,7 @@ func testShoots(t *testing.T, b *bench) {
 	}
 }
 
-// testShootsUnavailable: an API error is never "no Shoot", on whatever page.
+// testShootsUnavailable: an error of the API is never "no Shoot".
 func testShootsUnavailable(t *testing.T, b *bench) {
 	for _, f := range []fault{
 		{"internal error", true, status(http.StatusInternalServerError, "")},

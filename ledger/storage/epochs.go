@@ -101,7 +101,7 @@ func (l *Ledger) SetEpochs(ctx context.Context, epochs account.Epochs, follows u
 	ack, err := l.streams.Publish(ctx, msg)
 	switch {
 	case streams.WrongLastSequence(err):
-		return 0, fmt.Errorf("the record of epochs after sequence %d: %w", follows, ErrWrongLastSequence)
+		return 0, fmt.Errorf("the record of epochs is not stored, since it was to follow sequence %d: %w", follows, ErrWrongLastSequence)
 	case err != nil:
 		return 0, fmt.Errorf("storing the record of epochs: %w", err)
 	}

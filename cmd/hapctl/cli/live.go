@@ -30,7 +30,8 @@ const (
 )
 
 // Reader makes cmd a command that shows the present state. run gets the settings and a context that ends
-// after --timeout. The usage text of --timeout ends with of.
+// after --timeout. of completes the usage text of
+// --timeout, "how long to wait "+of: "for Redis" for example.
 func (s *Shell) Reader(cmd *cobra.Command, of string, run func(context.Context, *config.Config, []string) error) *cobra.Command {
 	return s.ReaderWithin(cmd, ReadWithin, of, run)
 }

@@ -170,7 +170,7 @@ func newNetworkFree(s *cli.Shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "free",
 		Short: "Show how much of each parent range is free",
-		Long: `Show for each parent range how many addresses it has, how many of them are free, and
+		Long: `Show for each parent how many addresses its ranges have, how many of them are free, and
 the largest free block. With --size, hapctl also shows how many blocks of that size
 are free. -o wide and -o json list the free blocks. hapctl reads Redis and changes
 nothing.`,

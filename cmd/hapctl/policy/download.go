@@ -22,7 +22,7 @@ PATH. hapctl writes a string as it is, and any other value as JSON. If a TypeIns
 is unknown or has no value, hapctl writes nothing. The first step of a rendered
 workflow runs this command.`,
 		Example: `  hapctl policy download --type-instances typeinstances.yaml 9038dcdc-e959-41c4-a690-d8ebf929ac0c
-  hapctl policy download --type-instances typeinstances.yaml -- 9038dcdc-e959-41c4-a690-d8ebf929ac0c=/downloaded/gcp-sa`,
+  hapctl policy download --type-instances typeinstances.yaml 9038dcdc-e959-41c4-a690-d8ebf929ac0c=/downloaded/gcp-sa`,
 		Args: cli.Arguments(cobra.MinimumNArgs(1)),
 	}
 	file := cmd.Flags().String("type-instances", "", "`file` with the TypeInstances, - for standard input")

@@ -14,7 +14,7 @@ import (
 type workflowView map[string]any
 
 func (v workflowView) Show(w io.Writer, _ bool) {
-	// A value from YAML can be encoded again; Print reports an error of the writer.
+	// No error is expected: v came from YAML, and w is a buffer, whose content Print writes.
 	if err := cli.EncodeYAML(w, v); err != nil {
 		fmt.Fprintln(w, err)
 	}

@@ -70,7 +70,7 @@ func (c *Counters) Built(ctx context.Context, places ...string) (map[string]bool
 	return built, err
 }
 
-// Epochs returns the epochs of the pools and buckets that are built.
+// Epochs returns the epochs of those of places that are built.
 func (c *Counters) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
 	epochs := account.Epochs{}
 	err := c.do(ctx, func() {
