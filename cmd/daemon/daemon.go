@@ -180,6 +180,7 @@ func (d *daemon) run(ctx context.Context) error {
 // work runs the worker until ctx ends, and then drains it. It returns an error if the worker cannot start.
 func (d *daemon) work(ctx, background context.Context) error {
 	obeyLimit()
+	collectByUse()
 	d.log.Info("starting", "version", d.opts.Version, "rules", d.rules.Get().Rules().Len())
 	d.tel.Metrics.Consuming(func() error { return errStarting }) // what it waits for may not come
 	if err := d.open(ctx, background); err != nil {
@@ -189,7 +190,6 @@ func (d *daemon) work(ctx, background context.Context) error {
 		return err
 	}
 	d.running.Go(func() { d.watchConfig(background) })
-	collectLess()
 	d.running.Go(func() { giveBack(background) })
 	w := worker.New(d.workerOptions())
 	d.tel.Metrics.InFlight(w.InFlight)

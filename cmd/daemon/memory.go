@@ -4,18 +4,48 @@ import (
 	"context"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync"
 	"time"
 
 	"github.com/hap-worker/hap-worker/worker/loop"
 )
 
-// collectAt is the percentage by which the heap grows before a collection, unless GOGC sets it. A
-// worker has a small heap, and with Go's default of 100 a busy worker spends more than a tenth of
-// its time on collections. With a limit (GOMEMLIMIT), collections come as early as the limit
-// requires.
-const collectAt = 300
+// A worker has a small heap, and with Go's default a busy one spends more than a tenth of its time on collections,
+// each of which comes when the heap has grown by 100 % of what is in use. So it may grow by up to mostGrowth,
+// but only by growth where more is in use: a rebuild or an audit of a million runtimes uses hundreds of MB. With a
+// limit (GOMEMLIMIT), collections come as early as the limit requires.
+const (
+	growth      = 128 << 20 // bytes
+	mostGrowth  = 300       // percent
+	leastGrowth = 100       // percent, Go's default
+)
+
+// growthAt is by how many percent a heap with that many bytes in use may grow before it is collected.
+func growthAt(inUse uint64) int {
+	return int(min(max(100*growth/max(inUse, 1), leastGrowth), mostGrowth))
+}
+
+// collectByUse applies growthAt after each collection from now on, unless GOGC is set.
+var collectByUse = sync.OnceFunc(func() {
+	if os.Getenv("GOGC") == "" {
+		collected(0)
+	}
+})
+
+// collected sets the growth until the next collection, which calls it again: it comes when nothing refers to a value,
+// as is the case with this one from the start.
+func collected(last int) {
+	inUse := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(inUse)
+	next := growthAt(inUse[0].Value.Uint64())
+	if next != last { // the world stops for it
+		debug.SetGCPercent(next)
+	}
+	runtime.AddCleanup(&struct{ _ [64]byte }{}, collected, next)
+}
 
 // limitShare is the percentage of GOMEMLIMIT that the runtime may use. The chart sets GOMEMLIMIT to
 // the container's limit, which also includes the program itself and the kernel's memory for it.
@@ -28,22 +58,19 @@ var obeyLimit = sync.OnceFunc(func() {
 	}
 })
 
-// collectLess applies collectAt. It is called after the first rebuild, whose large heap must not grow that much.
-func collectLess() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
-	}
-}
-
-// giveBackEvery is how often unused memory is returned to the operating system.
+// giveBackEvery is how often unused memory is returned to the operating system, unless that takes long.
 const giveBackEvery = time.Minute
 
 // giveBack returns unused memory to the operating system every giveBackEvery until ctx ends: a rebuild,
 // an audit or a burst of events leaves much of it. The Go runtime alone keeps free memory up to its heap
-// goal (see collectAt), although a worker is idle most of the time. Each time costs one collection.
+// goal (see growthAt), although a worker is idle most of the time. Each time costs one collection.
 func giveBack(ctx context.Context) {
+	var pace loop.Pace
 	loop.Run(ctx, loop.Options{Every: giveBackEvery}, func(context.Context) error {
-		debug.FreeOSMemory()
+		if begin := time.Now(); pace.Due() {
+			debug.FreeOSMemory()
+			pace.Rest(begin)
+		}
 		return nil
 	})
 }
