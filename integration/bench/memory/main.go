@@ -6,7 +6,7 @@
 // It starts the development stack, creates the accounts, and a Shoot and a stored reply for every runtime,
 // and starts one worker, which rebuilds Redis from them. It prints the resident set after a collection, and
 // compares it with the limit. Then it prints which share of a core the worker uses, and how many commands Redis
-// executes, while nothing happens. With -memory-limit, the worker must never reach it. Exit codes: 0 below the limit, 1 above it or failure, 2 usage.
+// executes, while nothing happens. With -idle-plot, it does the latter alone, in six landscapes at once. With -memory-limit, the worker must never reach it. Exit codes: 0 below the limit, 1 above it or failure, 2 usage.
 package main
 
 import (
@@ -32,6 +32,7 @@ type settings struct {
 	limit              int // MB
 	memoryLimit        int // MiB
 	idle               time.Duration
+	idlePlot           string
 }
 
 func main() {
@@ -43,9 +44,10 @@ func main() {
 	flag.IntVar(&s.shootBytes, "shoot-bytes", 2000, "how large the manifest of a Shoot is, at least")
 	flag.IntVar(&s.limit, "limit", 75, "resident set in MB that is too much")
 	flag.IntVar(&s.memoryLimit, "memory-limit", 0, "memory limit in MiB that the worker is told of and must stay below, as in a container; 0 for none")
-	flag.DurationVar(&s.idle, "idle", 2*time.Minute, "how long the idle worker is watched")
+	flag.DurationVar(&s.idle, "idle", 5*time.Minute, "how long the idle worker is watched; in a large landscape it rests for up to five minutes")
+	flag.StringVar(&s.idlePlot, "idle-plot", "", "watch idle workers alone, in landscapes from 1,000 runtimes and 100 accounts to 1,000,000 and 100,000, and draw that into this file")
 	flag.Parse()
-	if flag.NArg() > 0 || s.bindings < 1 || s.runtimes < s.bindings {
+	if flag.NArg() > 0 || s.bindings < 1 || s.runtimes < 1 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -58,7 +60,15 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, s settings) (err error) {
+func run(ctx context.Context, s settings) error {
+	if s.idlePlot != "" {
+		return idlers(ctx, s)
+	}
+	return s.inLandscape(ctx, func(parts *stack.Stack) error { return measure(ctx, parts, s) })
+}
+
+// inLandscape starts the stack, fills it, and calls do.
+func (s settings) inLandscape(ctx context.Context, do func(*stack.Stack) error) (err error) {
 	root, err := stack.Root()
 	if err != nil {
 		return err
@@ -76,5 +86,5 @@ func run(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	fmt.Printf("%d bindings (%s), %d Shoots and %d replies made in %s\n", s.bindings, s.resource, s.runtimes, s.runtimes, time.Since(begun).Round(time.Second))
-	return measure(ctx, parts, s)
+	return do(parts)
 }

@@ -58,9 +58,9 @@ func seed(ctx context.Context, s *stack.Stack, o settings) error {
 	}
 	all := make([]stack.Account, o.bindings)
 	for n := range all {
-		all[n] = stack.Account{
-			Name: accountName(n), HyperscalerType: types[n%len(types)],
-			Labels: map[string]string{"tenantName": tenant(n)},
+		all[n] = stack.Account{Name: accountName(n), HyperscalerType: types[n%len(types)]}
+		if n < o.runtimes { // the others are free
+			all[n].Labels = map[string]string{"tenantName": tenant(n)}
 		}
 	}
 	if err := stack.CreateAccounts(ctx, config, s.Target, all); err != nil {
