@@ -3,10 +3,10 @@ package daemon
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync/atomic"
 	"time"
 
-	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker/loop"
 	"github.com/hap-worker/hap-worker/worker/observe"
@@ -33,14 +33,14 @@ func (d *daemon) warnUnserved() {
 }
 
 // countsEvery is how often the counts in the gauges are read. That needs a scan of the pools, which is too slow for
-// each scrape, and done up to four times less often where it takes long.
+// each scrape, and done less often where it takes long (loop.Pace).
 const countsEvery = 15 * time.Second
 
 // observe provides the gauges of pools and bindings until ctx ends. Labels come from the cache at the
 // time of the scrape. Counts come from the last read of Redis; before the first one, the gauges are absent.
 func (d *daemon) observe(ctx context.Context) {
 	var counts atomic.Pointer[records]
-	pace := loop.Pace{Most: 3 * countsEvery}
+	var pace loop.Pace
 	d.tel.Metrics.Observe(func(context.Context) (telemetry.Snapshot, bool) {
 		known := counts.Load()
 		if known == nil {
@@ -62,7 +62,7 @@ func (d *daemon) observe(ctx context.Context) {
 			return nil
 		}
 		begin := time.Now()
-		known, err := d.records(ctx)
+		known, err := d.records(ctx, counts.Load())
 		if ctx.Err() == nil {
 			d.tel.Metrics.Look(time.Now(), d.bindings(known))
 			counts.Store(&known)
@@ -78,32 +78,33 @@ func (d *daemon) observe(ctx context.Context) {
 // read.
 type records map[string]map[string]account.Record
 
-// of returns the record of a binding in its pool. It returns the zero Record if there is none, and nil if r
+// bindings iterates over the cached bindings with their records: the zero Record if there is none, and nil if known
 // omits the pool.
-func (r records) of(b engine.Binding) *account.Record {
-	pool, read := r[b.Pool().Name()]
-	if !read {
-		return nil
+func (d *daemon) bindings(known records) iter.Seq[telemetry.BindingFacts] {
+	return func(yield func(telemetry.BindingFacts) bool) {
+		var rec account.Record
+		for b := range d.parts.gardener.All() {
+			facts := telemetry.BindingFacts{Binding: b}
+			if pool, read := known[b.Pool().Name()]; read {
+				rec, facts.Record = pool[b.Name], &rec
+			}
+			if !yield(facts) {
+				return
+			}
+		}
 	}
-	rec := pool[b.Name]
-	return &rec
-}
-
-// bindings returns the cached bindings with their records.
-func (d *daemon) bindings(known records) []telemetry.BindingFacts {
-	var facts []telemetry.BindingFacts
-	for b := range d.parts.gardener.All() {
-		facts = append(facts, telemetry.BindingFacts{Binding: b, Record: known.of(b)})
-	}
-	return facts
 }
 
 // records reads the records of the pools that have bindings in Gardener. It skips pools that are not built.
-// At an error of Redis it stops, and returns the error with the pools that it has read whole.
-func (d *daemon) records(ctx context.Context) (records, error) {
+// At an error of Redis it stops, and returns the error with the pools that it has read whole. last is what it read
+// before, if anything: the new maps are made as large.
+func (d *daemon) records(ctx context.Context, last *records) (records, error) {
 	known := records{}
+	if last == nil {
+		last = &known
+	}
 	for _, pool := range d.parts.gardener.Pools() {
-		found := map[string]account.Record{}
+		found := make(map[string]account.Record, len((*last)[pool.Name()]))
 		for b, err := range d.parts.counters.Bindings(ctx, pool.Name()) {
 			if errors.Is(err, account.ErrNotBuilt) {
 				found = nil

@@ -6,16 +6,17 @@ import (
 )
 
 // Pace has work that grows with the landscape done less often once a turn takes long, so that it takes no more than a
-// third of a percent of the time. The first turn is due. It is safe for concurrent use.
+// fifth of a percent of the time, unless a turn takes more than 0.6 s. The first turn is due. It is safe for concurrent use.
 type Pace struct {
-	Most time.Duration // the longest rest
-
 	mu   sync.Mutex
 	next time.Time
 }
 
-// rests is how many times as long as a turn the rest after it is.
-const rests = 300
+const (
+	// rests is how many times as long as a turn the rest after it is, if that is less than longestRest.
+	rests       = 500
+	longestRest = 5 * time.Minute
+)
 
 // Due reports whether the rest is over.
 func (p *Pace) Due() bool {
@@ -29,5 +30,5 @@ func (p *Pace) Rest(begin time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	p.next = now.Add(min(rests*now.Sub(begin), p.Most))
+	p.next = now.Add(min(rests*now.Sub(begin), longestRest))
 }

@@ -76,7 +76,7 @@ type Labels struct {
 	Cache    Cache
 	// Every is the pause between two sweeps. Defaults to 15 s. Each pause is up to a fifth longer
 	// (jitter), so that workers do not sweep at the same time. Where there are so many bindings that a sweep takes
-	// long, it is up to four times as long, unless an account is to be marked.
+	// long, it is longer (loop.Pace), unless an account is to be marked.
 	Every time.Duration
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -105,7 +105,6 @@ func (s *Labels) init() {
 		if s.Every == 0 {
 			s.Every = 15 * time.Second
 		}
-		s.pace.Most = 3 * s.Every
 		if s.Now == nil {
 			s.Now = time.Now
 		}

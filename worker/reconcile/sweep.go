@@ -31,12 +31,24 @@ func (s *Labels) everything(ctx context.Context) error {
 		return nil
 	}
 	begin := time.Now()
-	bindings := map[engine.Pool][]engine.Binding{}
-	for b := range s.Cache.All() {
-		bindings[b.Pool()] = append(bindings[b.Pool()], b)
-	}
+	records := map[engine.Pool]map[string]account.Record{}
 	for pool := range pools {
-		errs = join(errs, s.pool(ctx, pool, bindings[pool], empty))
+		read, err := s.records(ctx, pool)
+		if errs = join(errs, err); err == nil {
+			records[pool] = read
+		}
+	}
+	for b := range s.Cache.All() {
+		pool := b.Pool()
+		if of, read := records[pool]; read {
+			if err := s.compare(ctx, pool, b, of, empty); err != nil {
+				errs = join(errs, err)
+				delete(records, pool) // the next sweep goes on with it
+			}
+		}
+	}
+	for pool, others := range records {
+		errs = join(errs, s.withoutBinding(ctx, pool, others))
 	}
 	if errs == nil && len(empty) == 0 {
 		s.pace.Rest(begin)
@@ -87,32 +99,40 @@ type vacant struct {
 	record account.Record
 }
 
-// pool updates the records of a pool from the labels of its bindings, and adds the bindings that are to
-// become dirty to empty.
-func (s *Labels) pool(ctx context.Context, pool engine.Pool, bindings []engine.Binding, empty map[string]vacant) error {
+// records returns the records of a pool, by binding.
+func (s *Labels) records(ctx context.Context, pool engine.Pool) (map[string]account.Record, error) {
 	records := map[string]account.Record{}
 	for b, err := range s.Follower.Bindings(ctx, pool.Name()) {
 		if err != nil {
-			return s.notBuilt(err, pool.Name())
+			return nil, s.notBuilt(err, pool.Name())
 		}
 		records[b.Binding] = b.Record
 	}
-	for _, b := range bindings {
-		r := records[b.Name]
-		if contradicts(b, r) {
-			if now, known := s.cachedIn(pool, b.Name); known {
-				b = now // the state when the sweep began may be older than the record
-			}
-			if err := s.follow(ctx, b); err != nil {
-				return err
-			}
-			s.Worker.WakeTenant(pool.Name(), b.Tenant)
+	return records, nil
+}
+
+// compare updates a binding's record from its labels if they differ, adds the binding to empty if it is to become
+// dirty, and removes it from the records of its pool.
+func (s *Labels) compare(ctx context.Context, pool engine.Pool, b engine.Binding, records map[string]account.Record, empty map[string]vacant) error {
+	r := records[b.Name]
+	if contradicts(b, r) {
+		if now, known := s.cachedIn(pool, b.Name); known {
+			b = now // the labels may have changed since All began
 		}
-		if r.Count == 0 && !b.Dirty && (r.State == account.Draining || r.State == account.Dirtying) {
-			empty[b.Name] = vacant{pool.Name(), r}
+		if err := s.follow(ctx, b); err != nil {
+			return err
 		}
-		delete(records, b.Name)
+		s.Worker.WakeTenant(pool.Name(), b.Tenant)
 	}
+	if r.Count == 0 && !b.Dirty && (r.State == account.Draining || r.State == account.Dirtying) {
+		empty[b.Name] = vacant{pool.Name(), r}
+	}
+	delete(records, b.Name)
+	return nil
+}
+
+// withoutBinding ends the records of bindings that are no longer in the pool.
+func (s *Labels) withoutBinding(ctx context.Context, pool engine.Pool, records map[string]account.Record) error {
 	for name, r := range records {
 		if _, known := s.cachedIn(pool, name); !known && r.State != account.Claiming {
 			if err := s.forget(ctx, name, pool); err != nil {

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"sync"
@@ -40,22 +41,23 @@ type claimsAt struct {
 }
 
 // look compares the bindings with those of the last look. Shared pools have no forecast, because
-// their accounts are not claimed. A pool has no forecast while the state of an account is unknown.
-func (f *forecast) look(now time.Time, bindings []BindingFacts) {
+// their accounts are not claimed. A pool has no forecast while the state of an account is unknown. It returns
+// the names of the pools that have bindings.
+func (f *forecast) look(now time.Time, bindings iter.Seq[BindingFacts]) (stocked map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.began.IsZero() {
 		f.began, f.taken = now, map[string][]claimsAt{}
 	}
 	free, taken := map[string]int{}, map[string]int{}
-	seen := make(map[string]claimSeen, len(bindings))
-	unread := map[string]bool{}
-	for i := range bindings {
-		b := &bindings[i]
+	seen := make(map[string]claimSeen, len(f.seen))
+	unread, stocked := map[string]bool{}, map[string]bool{}
+	for b := range bindings {
+		pool := b.Binding.Pool().Name()
+		stocked[pool] = true
 		if b.Binding.Shared {
 			continue
 		}
-		pool := b.Binding.Pool().Name()
 		free[pool] += 0 // also forecast a pool without free bindings
 		switch b.standing() {
 		case account.Free:
@@ -81,6 +83,7 @@ func (f *forecast) look(now time.Time, bindings []BindingFacts) {
 		}
 		f.left[pool] = exhaustion(n, f.claims(pool, now.Add(-forecastWindow)), over)
 	}
+	return stocked
 }
 
 // claims returns the number of claims of a pool since a time, and forgets older claims.

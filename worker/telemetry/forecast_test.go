@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +61,7 @@ func (y *yard) free(i int) { y.bindings[i].Binding.Tenant = "" }
 func (y *yard) lasts(after time.Duration, want float64) {
 	y.t.Helper()
 	y.now = y.now.Add(after)
-	y.f.look(y.now, y.bindings)
+	y.f.look(y.now, slices.Values(y.bindings))
 	got := map[string]float64{}
 	y.f.each(func(pool string, seconds float64) { got[pool] = seconds })
 	if len(got) != 1 || got["aws"] != want {
@@ -117,17 +118,17 @@ func TestForecastIsExported(t *testing.T) {
 	t.Parallel()
 	telemetry := start(t, Options{})
 	y := newYard(t, 3)
-	telemetry.Metrics.Look(y.now, y.bindings)
+	telemetry.Metrics.Look(y.now, slices.Values(y.bindings))
 	const name = "hap_pool_exhaustion_seconds{"
 	if got := scrape(t, telemetry, name); got != "" {
 		t.Errorf("while the state of the pools is not known there is %q", got)
 	}
-	telemetry.Metrics.Observe(func(context.Context) (Snapshot, bool) { return Snapshot{Bindings: y.bindings}, true })
+	telemetry.Metrics.Observe(func(context.Context) (Snapshot, bool) { return Snapshot{Bindings: slices.Values(y.bindings)}, true })
 	if got, want := scrape(t, telemetry, name), "hap_pool_exhaustion_seconds{pool=\"aws\"} +Inf\n"; got != want {
 		t.Errorf("scraped %q, want %q", got, want)
 	}
 	y.claim(0)
-	telemetry.Metrics.Look(y.now.Add(time.Hour), y.bindings)
+	telemetry.Metrics.Look(y.now.Add(time.Hour), slices.Values(y.bindings))
 	if got, want := strings.TrimSpace(scrape(t, telemetry, name)), `hap_pool_exhaustion_seconds{pool="aws"} 7200`; got != want {
 		t.Errorf("scraped %q, want %q", got, want)
 	}

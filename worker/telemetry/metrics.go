@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -157,12 +158,8 @@ func (m *Metrics) beginCode(ctx context.Context, kind string, info contract.Code
 }
 
 // Look updates the forecast of when pools run out. Call it regularly with the present bindings.
-func (m *Metrics) Look(now time.Time, bindings []BindingFacts) {
-	m.forecast.look(now, bindings)
-	stocked := map[string]bool{}
-	for i := range bindings {
-		stocked[bindings[i].Binding.Pool().Name()] = true
-	}
+func (m *Metrics) Look(now time.Time, bindings iter.Seq[BindingFacts]) {
+	stocked := m.forecast.look(now, bindings)
 	m.stocked.Store(&stocked)
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,7 +130,7 @@ func pools() Snapshot {
 	unread := aws("gcp-1", "ga-1")
 	unread.HyperscalerType = "gcp"
 	return Snapshot{
-		Bindings: []BindingFacts{
+		Bindings: slices.Values([]BindingFacts{
 			{Binding: aws("aws-1", "ga-1"), Record: &account.Record{State: account.InUse, Count: 12}},
 			{Binding: aws("aws-2", "ga-1"), Record: &account.Record{State: account.Draining}},
 			{Binding: aws("aws-3", "ga-2"), Record: &account.Record{State: account.InUse, Count: 1}},
@@ -144,7 +145,7 @@ func pools() Snapshot {
 			{Binding: engine.Binding{Name: "os-1", HyperscalerType: "openstack_eu", Shared: true, Cordoned: true}, Record: &account.Record{State: account.InUse, Count: 40}},
 			{Binding: aws("aws-8", ""), Record: &account.Record{State: account.Free, Count: 2}},
 			{Binding: unread},
-		},
+		}),
 		RulesWithoutBinding: []string{`gcp(PR=cf-sa30) -> PR`},
 	}
 }
@@ -210,11 +211,11 @@ func TestUnreadPool(t *testing.T) {
 	t.Parallel()
 	telemetry := start(t, Options{})
 	eu := engine.Binding{Name: "aws-eu", HyperscalerType: "aws", EUAccess: true}
-	facts := []BindingFacts{
+	facts := slices.Values([]BindingFacts{
 		{Binding: engine.Binding{Name: "aws-1", HyperscalerType: "aws"}, Record: &account.Record{}},
 		{Binding: eu},
 		{Binding: engine.Binding{Name: "gcp-1", HyperscalerType: "gcp"}, Record: &account.Record{}},
-	}
+	})
 	telemetry.Metrics.Observe(func(context.Context) (Snapshot, bool) { return Snapshot{Bindings: facts}, true })
 	telemetry.Metrics.Look(time.Now(), facts)
 	got := scrape(t, telemetry, "hap_pool_accounts{", "hap_pool_bindings{", "hap_pool_exhaustion_seconds{", "keb_available_credentials_bindings{", "keb_shoots_per_credentials_binding{")
@@ -244,11 +245,11 @@ func TestAvailableByPool(t *testing.T) {
 		b.Name, b.HyperscalerType = name, "aws"
 		return BindingFacts{Binding: b, Record: &account.Record{}}
 	}
-	snapshot := Snapshot{Bindings: []BindingFacts{
+	snapshot := Snapshot{Bindings: slices.Values([]BindingFacts{
 		facts("aws-1", engine.Binding{}), facts("aws-2", engine.Binding{}),
 		facts("eu-1", engine.Binding{EUAccess: true, Tenant: "ga-1"}), facts("eu-2", engine.Binding{EUAccess: true, Dirty: true, Tenant: "ga-2"}),
 		facts("shared-1", engine.Binding{Shared: true}), facts("shared-2", engine.Binding{Shared: true, Cordoned: true}),
-	}}
+	})}
 	telemetry.Metrics.Observe(func(context.Context) (Snapshot, bool) { return snapshot, true })
 	got := scrape(t, telemetry, "keb_available_credentials_bindings{", "keb_credentials_bindings_per_ga{")
 	want := `keb_available_credentials_bindings{eu_access="false",hyperscaler_type="aws",pool="aws",shared="false"} 2
@@ -284,14 +285,16 @@ func TestManyBindings(t *testing.T) {
 	t.Parallel()
 	telemetry := start(t, Options{TenantMetrics: true})
 	const bindings = 3000
-	snapshot := Snapshot{}
+	facts := make([]BindingFacts, 0, bindings)
 	for i := range bindings {
-		snapshot.Bindings = append(snapshot.Bindings, BindingFacts{
+		facts = append(facts, BindingFacts{
 			Binding: engine.Binding{Name: fmt.Sprintf("aws-%d", i), HyperscalerType: "aws", Tenant: fmt.Sprintf("ga-%d", i)},
 			Record:  &account.Record{State: account.InUse, Count: 1},
 		})
 	}
-	telemetry.Metrics.Observe(func(context.Context) (Snapshot, bool) { return snapshot, true })
+	telemetry.Metrics.Observe(func(context.Context) (Snapshot, bool) {
+		return Snapshot{Bindings: slices.Values(facts)}, true
+	})
 	for _, name := range []string{"keb_credentials_bindings_per_ga{", "keb_shoots_per_credentials_binding{"} {
 		if n := strings.Count(scrape(t, telemetry, name), "\n"); n != bindings {
 			t.Errorf("%s has %d series, want %d", name, n, bindings)

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"iter"
 	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -13,12 +14,13 @@ import (
 
 // Snapshot is the state of the pools at the moment of a scrape.
 type Snapshot struct {
-	Bindings []BindingFacts
+	Bindings iter.Seq[BindingFacts]
 	// RulesWithoutBinding has the text of each rule whose pool has no bindings.
 	RulesWithoutBinding []string
 }
 
-// BindingFacts is one binding with its data from Gardener and its record from Redis.
+// BindingFacts is one binding with its data from Gardener and its record from Redis. In a sequence of them, Record
+// holds until the next one.
 type BindingFacts struct {
 	Binding engine.Binding
 	Record  *account.Record // the argument of account.Standing: nil if it could not be read
@@ -123,8 +125,7 @@ func (g *gauges) report(o metric.Observer, s Snapshot) {
 	pools, standings := map[[2]string]int64{}, map[[2]string]int64{}
 	perTenant, available := map[owned]int64{}, map[engine.Pool]int64{}
 	unread := map[string]bool{}
-	for i := range s.Bindings {
-		f := &s.Bindings[i]
+	for f := range s.Bindings {
 		kind, pool, word := f.Binding.HyperscalerType, f.Binding.Pool(), f.standing()
 		if g.tenants && f.Binding.Tenant != "" && !f.Binding.Dirty {
 			perTenant[owned{f.Binding.Tenant, pool}]++

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func TestWaitingPoolsAreBounded(t *testing.T) {
 	telemetry := start(t, Options{})
 	m := telemetry.Metrics
 	now := m.now()
-	m.Look(now, []BindingFacts{{Binding: engine.Binding{Name: "b", HyperscalerType: "real"}}})
+	m.Look(now, slices.Values([]BindingFacts{{Binding: engine.Binding{Name: "b", HyperscalerType: "real"}}}))
 	waits := []observe.Waiting{{Pool: "real", Reason: "pool-empty", Since: now}}
 	for i := range 3 * maxWaitingPools {
 		pool := fmt.Sprintf("made-up-%03d", i)

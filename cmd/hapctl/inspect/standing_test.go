@@ -86,7 +86,7 @@ func inMetrics(t *testing.T, b engine.Binding, rec *account.Record) string {
 	}
 	t.Cleanup(func() { _ = tel.Shutdown(context.Background()) })
 	tel.Metrics.Observe(func(context.Context) (telemetry.Snapshot, bool) {
-		return telemetry.Snapshot{Bindings: []telemetry.BindingFacts{{Binding: b, Record: rec}}}, true
+		return telemetry.Snapshot{Bindings: slices.Values([]telemetry.BindingFacts{{Binding: b, Record: rec}})}, true
 	})
 	return onlyWord(t, tel.Handler(), "/metrics", `hap_pool_accounts\{pool="[^"]*",standing="(.*)"\} 1`)
 }
