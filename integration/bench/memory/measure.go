@@ -21,11 +21,11 @@ import (
 const quiet = time.Minute
 
 // begun is the time from when the worker is ready until it is watched while idle: five minutes after its start it
-// passes over the network ranges once more.
-const begun = 6 * time.Minute
+// passes over the network ranges once more, and after ten it audits.
+const begun = 15 * time.Minute
 
 // patience is how long a worker may take to be ready and to collect.
-const patience = 20 * time.Minute
+const patience = 30 * time.Minute
 
 // measure starts a worker, waits for a collection, and compares the resident set with the limit.
 func measure(ctx context.Context, s *stack.Stack, o settings) error {
