@@ -96,8 +96,8 @@ func (d *daemon) bindings(known records) iter.Seq[telemetry.BindingFacts] {
 }
 
 // records reads the records of the pools that have bindings in Gardener. It skips pools that are not built.
-// At an error of Redis it stops, and returns the error with the pools that it has read whole. last is what it read
-// before, if anything: the new maps are made as large.
+// At an error of Redis it stops, and returns the error with the pools that it has read whole. last is the last
+// result, if there is one: the new maps are made as large.
 func (d *daemon) records(ctx context.Context, last *records) (records, error) {
 	known := records{}
 	if last == nil {

@@ -22,15 +22,15 @@ var landscapes = [...]struct{ runtimes, bindings int }{
 	{1_000, 100}, {100_000, 100}, {1_000_000, 100}, {1_000, 100_000}, {100_000, 100_000}, {1_000_000, 100_000},
 }
 
-// idleUse is what an idle worker uses.
+// idleUse is how much an idle worker uses.
 type idleUse struct {
 	core     float64 // of a core, in percent
 	commands float64 // of Redis, a second, with those that scripts run
 	resident float64 // MB at the end
 }
 
-// idlers watches an idle worker in each of the landscapes, all at once once the last one is ready, prints a table,
-// and draws it.
+// idlers starts a worker in each of the landscapes, watches all of them at the same time while they are idle, and draws
+// what they use.
 func idlers(ctx context.Context, s settings) error {
 	var (
 		used     [len(landscapes)]idleUse
