@@ -157,8 +157,12 @@ func TestSweepsRest(t *testing.T) {
 				var reads atomic.Int64
 				s, _ := newLabels(t, &runMarker{mark: func(context.Context) (dirtying.Marking, error) { return dirtying.Unmarked, nil }}, c.state)
 				s.Cache = slowCache{s.Cache, &reads}
-				go s.Run(t.Context())
+				ctx, end := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { s.Run(ctx) })
 				time.Sleep(10 * time.Minute) // virtual
+				end()
+				running.Wait() // a sweep may be in the cache, whose time stands still once the test has returned
 				if n := reads.Load(); n < c.least || n > c.most {
 					t.Errorf("%d sweeps in ten minutes, want %d to %d", n, c.least, c.most)
 				}
