@@ -104,9 +104,9 @@ type Snapshot struct {
 type Place struct {
 	Pool string
 	Gone bool
-	// Sequence is the number of the departure in the bucket if Gone. Otherwise it is the number under which
-	// the runtime left its last pool, 0 if it never did: all later decisions about it have higher numbers
-	// (rule 16).
+	// Sequence is a number of the bucket if Gone: that of the departure, or of BeginForgetting if Tentative.
+	// Otherwise it is the number under which the runtime left the pool that it was in before (rule 16): later
+	// decisions about it have higher numbers. 0 means that it has not moved, or not since the bucket was rebuilt.
 	Sequence int64
 	// Tentative says that the entry, which is Gone, is about to be forgotten, unless anyone asks for the place first
 	// (rule 14).

@@ -204,7 +204,23 @@ func NewExhausted(rule Rule, i int, left []Left) error {
 	return &engine.Error{
 		Code: engine.CodeNetworkExhausted,
 		Err:  &Exhausted{Rule: rule.ID, Injection: injectionName(in, i), Path: in.Paths[0], Size: in.Size, Left: left},
-		Hint: "add a CIDR to one of these parents, or delete clusters that have blocks there",
+		Hint: exhaustedHint(rule, in),
+	}
+}
+
+// exhaustedHint names what frees room. Only the rule itself has blocks in those of its earlier injections.
+func exhaustedHint(rule Rule, in Injection) string {
+	local := func(id string) bool {
+		return slices.ContainsFunc(rule.Injections, func(i Injection) bool { return i.ID == id })
+	}
+	const inParent, inRule = "add a CIDR to one of these parents, or delete clusters that have blocks there", "make a larger block in the rule"
+	switch {
+	case !slices.ContainsFunc(in.Parents, local):
+		return inParent
+	case slices.ContainsFunc(in.Parents, func(id string) bool { return !local(id) }):
+		return inParent + ", or " + inRule
+	default:
+		return inRule + ": these are blocks of its earlier injections"
 	}
 }
 

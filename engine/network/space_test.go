@@ -326,13 +326,22 @@ func (n *naive) exhausted(rule network.Rule, i int, sources []network.Parent, bl
 	if in.ID != "" {
 		e.Injection = in.ID
 	}
+	own := 0 // blocks of the rule itself
 	for _, source := range sources {
 		e.Left = append(e.Left, network.Left{Parent: source.ID, Largest: largestOf(source.CIDRs, n.around(source, blocks))})
+		if slices.ContainsFunc(blocks, func(b network.Block) bool { return b.ID != "" && b.ID == source.ID }) {
+			own++
+		}
 	}
-	return &engine.Error{
-		Code: engine.CodeNetworkExhausted, Err: e,
-		Hint: "add a CIDR to one of these parents, or delete clusters that have blocks there",
+	hint := "add a CIDR to one of these parents, or delete clusters that have blocks there"
+	switch own {
+	case 0:
+	case len(sources):
+		hint = "make a larger block in the rule: these are blocks of its earlier injections"
+	default:
+		hint += ", or make a larger block in the rule"
 	}
+	return &engine.Error{Code: engine.CodeNetworkExhausted, Err: e, Hint: hint}
 }
 
 // TestUnknownParent: rules whose parents are not set change nothing.

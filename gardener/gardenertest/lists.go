@@ -162,8 +162,9 @@ func testShoots(t *testing.T, b *bench) {
 		if got, err := c.Refers(t.Context(), binding); err != nil || got != want {
 			t.Errorf("refers to %s: %t %v", binding, got, err)
 		}
-		// Bindings are read after the Shoots: otherwise a Shoot that is created together with its
-		// binding could be missed.
+		// If the bindings are Secrets, Refers reads which binding refers to which Secret, too, and only after the
+		// Shoots. In the other order, an account would look unused whose binding and Shoot are created between the
+		// two lists.
 		if first := wire.first(); !strings.HasSuffix(first, "/shoots") {
 			t.Errorf("reads %s first", first)
 		}
@@ -174,8 +175,11 @@ func testShoots(t *testing.T, b *bench) {
 	}
 }
 
-// testShootsUnavailable: an error of the API is never "no Shoot".
+// testShootsUnavailable: an error of the API is never "no Shoot", whichever page fails.
 func testShootsUnavailable(t *testing.T, b *bench) {
+	for _, name := range []string{"a", "b", "c"} {
+		b.shoot(t, b.id+"-"+name, "", "", nil)
+	}
 	for _, f := range []fault{
 		{"internal error", true, status(http.StatusInternalServerError, "")},
 		{"forbidden", true, status(http.StatusForbidden, "")},
@@ -183,17 +187,22 @@ func testShootsUnavailable(t *testing.T, b *bench) {
 		{"connection lost", true, lost},
 		{"answer broken off", true, garbled},
 	} {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			broken := &faults{verb: "list", forever: true}
-			c := b.client(t, gardener.Options{Budget: time.Second, Timeout: 500 * time.Millisecond}, broken.wrap)
-			broken.set(f)
-			if _, err := c.Refers(t.Context(), b.name(1)); !errors.Is(err, engine.ErrUnavailable) {
-				t.Errorf("refers: %v", err)
-			}
-			if err := c.Shoots(t.Context(), func(engine.Shoot) error { return nil }); !errors.Is(err, engine.ErrUnavailable) {
-				t.Errorf("shoots: %v", err)
-			}
-		})
+		for page, injected := range map[string]func(*faults) Wrap{
+			"first page":  func(f *faults) Wrap { return f.wrap },
+			"later pages": func(f *faults) Wrap { return f.continuations },
+		} {
+			t.Run(f.name+", "+page, func(t *testing.T) {
+				t.Parallel()
+				broken := &faults{verb: "list", forever: true}
+				c := b.client(t, gardener.Options{Budget: time.Second, Timeout: 500 * time.Millisecond}, injected(broken), smallPages)
+				broken.set(f)
+				if _, err := c.Refers(t.Context(), b.name(1)); !errors.Is(err, engine.ErrUnavailable) {
+					t.Errorf("refers: %v", err)
+				}
+				if err := c.Shoots(t.Context(), func(engine.Shoot) error { return nil }); !errors.Is(err, engine.ErrUnavailable) {
+					t.Errorf("shoots: %v", err)
+				}
+			})
+		}
 	}
 }

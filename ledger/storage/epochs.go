@@ -82,7 +82,7 @@ type readRecord struct {
 	epochs account.Epochs
 }
 
-var errNoRecord = errors.New("it does not say which epochs are in force")
+var errNoRecord = errors.New("it is not a record of the epochs in force")
 
 // SetEpochs writes the record, and returns its sequence in the stream, if follows is the sequence of the last
 // message on the record's subject (0: none). Otherwise it returns ErrWrongLastSequence. After any other error

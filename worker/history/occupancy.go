@@ -15,10 +15,10 @@ type Window struct {
 	Steps int
 }
 
-// Day returns the window of 24 hours that a Follower keeps for every pool.
+// Day returns the window of 24 hours that a Follower keeps for each of up to mostPools pools.
 func Day() Window { return Window{"24 hours", 15 * time.Minute, 96} }
 
-// Month returns the window of 30 days that a Follower keeps for every pool.
+// Month returns the window of 30 days that a Follower keeps for each of up to mostPools pools.
 func Month() Window { return Window{"30 days", 6 * time.Hour, 120} }
 
 // Back returns a window of the given number of steps that is at least as long as how. A step is a whole

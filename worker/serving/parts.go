@@ -56,7 +56,7 @@ func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) (more boo
 	return false, failed.first
 }
 
-// servePlaces serves the woken tenants. more is true if slice did not suffice.
+// servePlaces serves the woken tenants. more is true if it tried slice requests: others may be left.
 func (r *round) servePlaces(ctx context.Context, list *waitlist.List) (more bool, err error) {
 	var failed failures
 	for i, p := range r.woken.places {
@@ -73,7 +73,7 @@ func (r *round) servePlaces(ctx context.Context, list *waitlist.List) (more bool
 			return false, cmp.Or(failed.first, err)
 		}
 	}
-	return false, failed.first
+	return r.tried >= slice, failed.first
 }
 
 // servePlace serves the requests of one tenant for a pool, oldest first, until one finds no account. A request

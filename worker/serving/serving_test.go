@@ -272,6 +272,30 @@ func TestDueBesideManyWoken(t *testing.T) {
 	}
 }
 
+// A tenant with more requests than a round tries is served to the end at once, not some of them every second.
+func TestManyOfOneTenant(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for i := range 100 {
+		id := fmt.Sprintf("w%d", i)
+		d.storedOf("ga-one", "aws", id, events.WaitingUnavailable)
+		d.answers[id] = answer{}
+	}
+	for len(d.tried) < 100 { // they are new, and so due
+		if err := d.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 100 {
+		d.answers[fmt.Sprintf("w%d", i)] = done
+	}
+	d.tried = nil
+	d.Wakes.WakeTenant("aws", "ga-one")
+	if err := d.Serve(t.Context()); err != nil || len(d.tried) != 100 {
+		t.Errorf("%d are tried, %v", len(d.tried), err)
+	}
+}
+
 // A round leaves a pool that is not built at once. The next round tries it again.
 func TestPoolThatIsNotBuilt(t *testing.T) {
 	t.Parallel()

@@ -159,15 +159,14 @@ func (f *Follow) shoots(ctx context.Context) (map[string]engine.Shoot, error) {
 	return shoots, err
 }
 
-// settle compares a reply, removes it from the ledger, and returns true. If the broker's choice is not known yet,
-// settle leaves the reply, since rebuilds still need it, and returns false. A reply that is not Comparable is
-// removed without a comparison, after Patience.
+// settle compares a reply with the broker's choice and removes it from the ledger. It returns false, and leaves the
+// reply, while that choice is not known, since rebuilds still need the reply. A reply that is not Comparable is
+// removed without a comparison, after Patience; one that says that the runtime was released stays as long as its Shoot.
 func (f *Follow) settle(ctx context.Context, stored events.Stored, shoots map[string]engine.Shoot) (bool, error) {
 	r := stored.Reply
 	shoot, there := shoots[r.RuntimeID]
 	over := f.now().Sub(stored.Time) > f.Patience
 	if !r.Comparable() {
-		// While the Shoot exists, the record that its runtime is gone has to stay.
 		if !over || there && r.Status == events.StatusReleased {
 			return false, nil
 		}

@@ -95,7 +95,7 @@ right to get and update it.`,
 		if err != nil {
 			return err
 		}
-		return changePolicy(ctx, s, cfg, &p, &change, content, after, "by that of "+args[0])
+		return changePolicy(ctx, s, cfg, &p, &change, content, after, "the one in "+args[0])
 	})
 }
 
@@ -129,7 +129,7 @@ ConfigMap.`,
 		if err != nil {
 			return connect.InFile(err, "the version before of "+p.at())
 		}
-		return changePolicy(ctx, s, cfg, &p, &change, content, after, "by the version before")
+		return changePolicy(ctx, s, cfg, &p, &change, content, after, "the previous version")
 	})
 }
 
@@ -168,7 +168,7 @@ func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *poli
 		v.Kept = p.version.Kept
 		return s.Print(v)
 	}
-	what := fmt.Sprintf("replace the policy of %s, key %s, resourceVersion %s, %s: %s", p.at(), v.Key, v.ResourceVersion, by, diff.summary())
+	what := fmt.Sprintf("replace the policy in %s (key %s, resourceVersion %s) with %s: %s", p.at(), v.Key, v.ResourceVersion, by, diff.summary())
 	if !v.Kept {
 		what += "; the present version will not be kept: both together are too large for one ConfigMap"
 	}

@@ -88,7 +88,7 @@ func TestLostAnswerOfPolicy(t *testing.T) {
 			s := cli.New(strings.NewReader(""), &out, &talk)
 			s.Format = cli.FormatJSON
 			cfg := config.Default()
-			err = changePolicy(t.Context(), s, cfg, &p, &policyChange{yes: true}, []byte(textAfter), after, "by that of a test")
+			err = changePolicy(t.Context(), s, cfg, &p, &policyChange{yes: true}, []byte(textAfter), after, "the one of a test")
 			if said := fmt.Sprint(talk.String(), err); cli.ExitCode(err) != c.code || !strings.Contains(said, c.says) || strings.Contains(said, policySetting) {
 				t.Errorf("exit code %d, it says\n%s", cli.ExitCode(err), said)
 			}

@@ -61,7 +61,7 @@ func (v landscapeView) Show(w io.Writer, _ bool) {
 	cli.Table(w, []string{"PLACE", "AT", "NAMESPACE", "RESOURCE", "UID", "NOTE"}, rows)
 }
 
-// bearings are the landscapes of the three places, with the stores in which they can be changed.
+// bearings has the landscapes of the bindings, of Redis and of the ledger, and what changes the last two.
 type bearings struct {
 	own        engine.Landscape // of the bindings
 	adoptRedis func(context.Context, engine.Landscape) error

@@ -8,9 +8,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// repairing reads: recount BINDING, drop-adopted RUNTIME BINDING, doubt BINDING g=N, drain-idle BINDING g=N,
-// raise seq=N, and restore RUNTIME with three lines below: the runtime's record as it was (or none), its new
-// record, and the record for a binding that has none.
+// repairing runs a command of a repair, and reports whether the line is one: recount BINDING, drop-adopted RUNTIME
+// BINDING, doubt BINDING g=N, drain-idle BINDING g=N, raise seq=N, and restore RUNTIME. restore has three lines of
+// input: the runtime's record as it was (or none), its new record, and the record for a binding that has none.
 func (s *Story) repairing(ctx context.Context, l line) (string, bool, error) {
 	var ok bool
 	var err error

@@ -147,7 +147,8 @@ func runtime(r account.Runtime) string {
 	return w.String()
 }
 
-// Records writes all records of a pool. Two machines with the same text have the same state.
+// Records returns all records of a pool as text, with its sequence, epoch and pause. The tenants' turns are not in it:
+// compare Queue, too.
 func Records(ctx context.Context, m Machine, pool string) (string, error) {
 	bindings, runtimes, err := m.Records(ctx, pool)
 	if err != nil {
