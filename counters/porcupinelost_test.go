@@ -106,8 +106,8 @@ func TestLinearizableAfterLosses(t *testing.T) {
 	m := counterstest.NewMachine(server.Client(t), "").OverLanes(t)
 	cut := &cuts{client: server.Client(t)}
 	seed := seedtest.Of(t)
-	executed := 0
-	for n := range histories {
+	executed, n := 0, 0
+	for ; n < histories || executed == 0 && n < 10*histories; n++ { // on a busy machine few of the calls that are cut were executed
 		l := &lossy{cuts: cut, m: m, pool: fmt.Sprintf("p%d", n)}
 		build(t, m, l.pool, "e1", account.Snapshot{})
 		l.concurrent(t, callers, calls, seed+uint64(n))
@@ -124,7 +124,7 @@ func TestLinearizableAfterLosses(t *testing.T) {
 			executed++
 		}
 	}
-	t.Logf("in %d of %d histories a call whose answer was lost had an effect", executed, histories)
+	t.Logf("in %d of %d histories a call whose answer was lost had an effect", executed, n)
 	if executed == 0 {
 		t.Error("no lost call was executed: nothing was shown")
 	}
