@@ -58,19 +58,28 @@ var obeyLimit = sync.OnceFunc(func() {
 	}
 })
 
-// giveBackEvery is how often unused memory is returned to the operating system, unless that takes long.
+// giveBackEvery is how often free memory is returned to the operating system, unless that takes long.
 const giveBackEvery = time.Minute
 
-// giveBack returns unused memory to the operating system every giveBackEvery until ctx ends: a rebuild,
+// giveBack returns free memory to the operating system every giveBackEvery until ctx ends: a rebuild,
 // an audit or a burst of events leaves much of it. The Go runtime alone keeps free memory up to its heap
-// goal (see growthAt), although a worker is idle most of the time. Each time costs one collection.
+// goal (see growthAt), although a worker is idle most of the time. Each time costs one collection, so it has to be
+// worth it.
 func giveBack(ctx context.Context) {
 	var pace loop.Pace
 	loop.Run(ctx, loop.Options{Every: giveBackEvery}, func(context.Context) error {
-		if begin := time.Now(); pace.Due() {
+		if begin := time.Now(); pace.Due() && muchIsFree() {
 			debug.FreeOSMemory()
 			pace.Rest(begin)
 		}
 		return nil
 	})
+}
+
+// muchIsFree reports whether more than a quarter of what is in use is free and was not returned. The runtime itself
+// collects every two minutes, so that what is no longer in use becomes free.
+func muchIsFree() bool {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(heap)
+	return heap[0].Value.Uint64() > heap[1].Value.Uint64()/4
 }

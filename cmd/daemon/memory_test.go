@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"testing"
 )
@@ -40,4 +41,23 @@ func expectGrowth(t *testing.T, want uint64) {
 		}
 	}
 	t.Fatalf("the heap may grow by %d %%, want %d", set[0].Value.Uint64(), want)
+}
+
+// TestMuchIsFree: what is no longer in use is worth giving back, once.
+func TestMuchIsFree(t *testing.T) {
+	kept, used := make([]byte, 64<<20), make([]byte, 64<<20)
+	debug.FreeOSMemory()
+	if muchIsFree() {
+		t.Error("all is in use")
+	}
+	runtime.KeepAlive(used)
+	runtime.GC()
+	if !muchIsFree() {
+		t.Error("64 MB are free")
+	}
+	debug.FreeOSMemory()
+	if muchIsFree() {
+		t.Error("all was given back")
+	}
+	runtime.KeepAlive(kept)
 }

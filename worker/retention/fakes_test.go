@@ -22,6 +22,7 @@ type keptLedger struct {
 	stored   []events.Stored
 	last     uint64
 	backlog  storage.Backlog
+	read     int         // facts
 	onForget func()      // called first in Forget
 	asked    int         // calls of Backlog
 	onAsk    func(n int) // called in the nth call of Backlog
@@ -37,6 +38,7 @@ func (l *keptLedger) FactsAfter(_ context.Context, _ uint64, visit func(storage.
 		if s.Reply.Status == events.StatusSealed {
 			continue
 		}
+		l.read++
 		f := storage.FactOf(s.Reply)
 		f.Subject, f.Position, f.Time = s.Subject, s.Sequence, s.Time
 		if err := visit(f); err != nil {

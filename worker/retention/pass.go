@@ -61,6 +61,9 @@ type reached struct {
 	apart     uint64
 }
 
+// errAllYoung ends the reading of the ledger: the replies that follow are too young, and each tombstone has one.
+var errAllYoung = errors.New("what follows is too young")
+
 // pass forgets up to Limit of the candidates that follow after, oldest first. It also removes tombstones of
 // runtimes without any reply, and up to Limit of the replies without an account that follow (see apart). It
 // returns how far it came, and whether there are more.
@@ -76,19 +79,24 @@ func (r *Purger) pass(ctx context.Context, after reached, info *observe.Retentio
 		return after, false, err
 	}
 	found, alone := oldest{limit: r.Limit}, apart{limit: r.Limit, after: after.apart}
-	cutoff := r.Now().Add(-r.Keep)
+	now := r.Now()
+	cutoff := now.Add(-r.Keep)
 	err = r.Ledger.FactsAfter(ctx, 0, func(f storage.Fact) error {
-		if f.Time.Before(cutoff) {
+		old := f.Time.Before(cutoff)
+		if !old && !f.Time.After(now) && len(orphans) == 0 { // NATS' clock may have been ahead
+			return errAllYoung
+		}
+		if old {
 			alone.add(f)
 		}
 		delete(orphans, f.RuntimeID)
 		c := candidate{since: f.Time, runtime: f.RuntimeID}
-		if f.Answer().State == account.RuntimeGone && f.Time.Before(cutoff) && c.compare(after.candidate) > 0 {
+		if old && f.Answer().State == account.RuntimeGone && c.compare(after.candidate) > 0 {
 			found.add(c)
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errAllYoung) {
 		return after, false, fmt.Errorf("read the ledger: %w", err)
 	}
 	found.cut()

@@ -402,6 +402,40 @@ func TestRetentionLimit(t *testing.T) {
 	})
 }
 
+// A pass reads the old replies of the ledger, and on only while a tombstone lacks a reply.
+func TestRetentionReads(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ages []time.Duration // of replies that say nothing of a release
+		edit func(*retained)
+		want int
+	}{
+		"none are old":                      {[]time.Duration{time.Hour, time.Minute}, func(*retained) {}, 1},
+		"two are old":                       {[]time.Duration{2 * kept, kept + 1, kept, time.Minute}, func(*retained) {}, 3},
+		"NATS' clock was ahead for a while": {[]time.Duration{-time.Hour, 2 * kept, time.Minute, time.Minute}, func(*retained) {}, 3},
+		"a tombstone has no reply":          {[]time.Duration{time.Hour, time.Minute}, func(x *retained) { _, _ = x.tombs.Depart(x.t.Context(), "gone") }, 2},
+		"a tombstone has a young reply": {[]time.Duration{time.Hour, time.Minute, time.Minute}, func(x *retained) {
+			_, _ = x.tombs.Depart(x.t.Context(), "q1")
+		}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				x := newRetained(t)
+				for n, age := range c.ages {
+					id := fmt.Sprintf("q%d", n)
+					x.ledger.put(x.now.Add(-age), events.Reply{RuntimeID: id, RequestID: id, Status: events.StatusWaiting})
+				}
+				c.edit(x)
+				x.r.Once(t.Context())
+				if x.ledger.read != c.want || x.passes[0].Err != nil {
+					t.Errorf("%d of %d facts are read, want %d; %v", x.ledger.read, len(c.ages), c.want, x.passes[0].Err)
+				}
+			})
+		})
+	}
+}
+
 // Passes begin about once an hour, the first one within an hour.
 func TestRetentionRun(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ const patience = 30 * time.Minute
 
 // measure starts a worker, waits for a collection, and compares the resident set with the limit.
 func measure(ctx context.Context, s *stack.Stack, o settings) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the worker is not ready, or did not collect"))
+	waiting, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the worker is not ready, or did not collect"))
 	defer cancel()
 	log := &collections{seen: make(chan string, 1)}
 	start := time.Now()
@@ -37,7 +37,7 @@ func measure(ctx context.Context, s *stack.Stack, o settings) error {
 	if o.memoryLimit > 0 {
 		env = append(env, fmt.Sprintf("GOMEMLIMIT=%dMiB", o.memoryLimit))
 	}
-	w, err := s.AddWorker(ctx, log, env...)
+	w, err := s.AddWorker(waiting, log, env...)
 	if err != nil {
 		return err
 	}
@@ -50,11 +50,11 @@ func measure(ctx context.Context, s *stack.Stack, o settings) error {
 				continue
 			}
 			fmt.Printf("%s\nat most %d MB of heap were in use after a collection\n", line, log.most.Load())
-			err := errors.Join(o.judge(settled(ctx, w), w), pause(ctx, begun-time.Since(ready)))
+			err := errors.Join(o.judge(settled(waiting, w), w), pause(ctx, begun-time.Since(ready)))
 			_, failed := o.idling(ctx, s, w)
 			return errors.Join(err, failed)
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-waiting.Done():
+			return context.Cause(waiting)
 		}
 	}
 }
