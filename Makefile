@@ -148,9 +148,9 @@ bench: ## benchmarks with allocations: matcher, codec, assign script, whole path
 	$(GO) test -C integration -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
 .PHONY: bench-system
-bench-system: ## the whole beside a bare loop and bare patches, alternating; takes some ten minutes; figures to dist/
+bench-system: ## the whole beside a bare loop and bare patches, alternating, with flags SYSTEM; takes some ten minutes; figures to dist/
 	@mkdir -p dist
-	$(GO) run -C integration ./bench/system --json $(CURDIR)/dist/bench-system.json
+	$(GO) run -C integration ./bench/system $(SYSTEM) --json $(CURDIR)/dist/bench-system.json
 
 .PHONY: bench-guard
 bench-guard: ## the steady state of this checkout beside that of the commit BASE, alternating in ROUNDS; fails if it is more than 3 % slower; takes some three minutes; figures to dist/

@@ -197,9 +197,20 @@ func (b *bench) pacedRound(ctx context.Context, r *report) error {
 			batch[i] = e
 		}
 		runtime.GC() // so that garbage of earlier rounds is not collected in this one
+		before, err := histograms(ctx, b.worker.URL())
+		if err != nil {
+			return err
+		}
 		took, err := b.publish.paced(ctx, m.replies, batch, rate)
 		if err != nil {
 			return fmt.Errorf("%s, paced: %w", m.name, err)
+		}
+		after, err := histograms(ctx, b.worker.URL())
+		if err != nil {
+			return err
+		}
+		if m.name == nameSteady {
+			r.Phases = append(r.Phases, since(before, after))
 		}
 		slices.Sort(took)
 		n := len(took)

@@ -48,6 +48,7 @@ type report struct {
 	Ratios  map[string]float64   `json:"ratios"`
 	Paced   map[string][]latency `json:"paced"`
 	Latency map[string]latency   `json:"latency"`
+	Phases  []map[string]phase   `json:"phases"` // of the worker, in each paced round
 }
 
 // latency is the time from publish to stored reply at a steady rate, in milliseconds. In a report, each
@@ -156,6 +157,15 @@ func (r *report) print() {
 	for _, name := range names {
 		if l, measured := r.Latency[name]; measured {
 			fmt.Fprintf(out, "publish to reply at %.0f/s, %s: median %.2f ms, p99 %.2f ms, most %.2f ms\n", l.Rate, name, l.P50, l.P99, l.Max)
+		}
+	}
+	for _, p := range phases {
+		if len(r.Phases) > 0 {
+			of := func(figure func(phase) float64) float64 {
+				return middleOf(r.Phases, func(all map[string]phase) float64 { return figure(all[p.name]) })
+			}
+			fmt.Fprintf(out, "of that, %s: median %.2f ms, p99 %.2f ms, %.0f times\n", p.name,
+				of(func(p phase) float64 { return p.P50 }), of(func(p phase) float64 { return p.P99 }), of(func(p phase) float64 { return p.Count }))
 		}
 	}
 	if v, measured := r.Ratios[ratioP99]; measured {
