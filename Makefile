@@ -148,7 +148,7 @@ bench: ## benchmarks with allocations: matcher, codec, assign script, whole path
 	$(GO) test -C integration -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
 
 .PHONY: bench-system
-bench-system: ## the whole beside a bare loop and bare patches, alternating, with flags SYSTEM; takes some ten minutes; figures to dist/
+bench-system: ## the whole beside a bare loop and bare patches, alternating; takes some ten minutes; figures to dist/; SYSTEM has other flags
 	@mkdir -p dist
 	$(GO) run -C integration ./bench/system $(SYSTEM) --json $(CURDIR)/dist/bench-system.json
 

@@ -61,7 +61,7 @@ type reached struct {
 	apart     uint64
 }
 
-// errAllYoung ends the reading of the ledger: the replies that follow are too young, and each tombstone has one.
+// errAllYoung ends the reading of the ledger: the replies that follow are too young, and each tombstone has a reply.
 var errAllYoung = errors.New("what follows is too young")
 
 // pass forgets up to Limit of the candidates that follow after, oldest first. It also removes tombstones of

@@ -150,7 +150,7 @@ func changeablePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, c *
 
 // changePolicy replaces the policy p by content, whose parsed form is after, if the user consents. If both
 // are equal, or with --dry-run, it only prints. by says in messages where the new policy is from.
-func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *policyInForce, c *policyChange, content []byte, after *policy.Policy, by string) error {
+func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *policyInForce, c *policyChange, content []byte, after *policy.Policy, with string) error {
 	before, err := policy.Parse(p.content)
 	if err != nil {
 		s.Say("the policy in the ConfigMap is not valid, workers keep the last valid one; hapctl compares with an empty policy")
@@ -168,7 +168,7 @@ func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *poli
 		v.Kept = p.version.Kept
 		return s.Print(v)
 	}
-	what := fmt.Sprintf("replace the policy in %s (key %s, resourceVersion %s) with %s: %s", p.at(), v.Key, v.ResourceVersion, by, diff.summary())
+	what := fmt.Sprintf("replace the policy in %s (key %s, resourceVersion %s) with %s: %s", p.at(), v.Key, v.ResourceVersion, with, diff.summary())
 	if !v.Kept {
 		what += "; the present version will not be kept: both together are too large for one ConfigMap"
 	}

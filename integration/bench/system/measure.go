@@ -181,6 +181,10 @@ func (b *bench) pacedRound(ctx context.Context, r *report) error {
 	defer cancel()
 	rate := r.Samples[nameSteady][b.round].Rate / 2
 	batch := make([]event, min(b.events, int(rate*pacedSeconds)))
+	before, err := histograms(ctx, b.worker.URL()) // which does nothing in the bare loop's turn
+	if err != nil {
+		return err
+	}
 	for _, m := range []struct{ name, replies string }{
 		{nameBare, bareAnchor.reply(">")},
 		{nameSteady, b.publish.subjects.Replies()},
@@ -197,20 +201,9 @@ func (b *bench) pacedRound(ctx context.Context, r *report) error {
 			batch[i] = e
 		}
 		runtime.GC() // so that garbage of earlier rounds is not collected in this one
-		before, err := histograms(ctx, b.worker.URL())
-		if err != nil {
-			return err
-		}
 		took, err := b.publish.paced(ctx, m.replies, batch, rate)
 		if err != nil {
 			return fmt.Errorf("%s, paced: %w", m.name, err)
-		}
-		after, err := histograms(ctx, b.worker.URL())
-		if err != nil {
-			return err
-		}
-		if m.name == nameSteady {
-			r.Phases = append(r.Phases, since(before, after))
 		}
 		slices.Sort(took)
 		n := len(took)
@@ -218,6 +211,11 @@ func (b *bench) pacedRound(ctx context.Context, r *report) error {
 			Rate: rate, P50: milliseconds(took[n/2]), P99: milliseconds(took[n*99/100]), Max: milliseconds(took[n-1]),
 		})
 	}
+	after, err := histograms(ctx, b.worker.URL())
+	if err != nil {
+		return err
+	}
+	r.Phases = append(r.Phases, since(before, after))
 	return nil
 }
 

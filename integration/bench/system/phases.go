@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io"
 	"maps"
-	"net/http"
 	"slices"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
+	"github.com/hap-worker/hap-worker/integration/bench/usage"
 )
 
 // phases are the parts of an event's way through a worker that its histograms tell apart.
@@ -31,22 +27,12 @@ type phase struct {
 type buckets map[float64]float64
 
 // histograms reads those of the phases from a worker.
-func histograms(ctx context.Context, url string) (read map[string]buckets, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
+func histograms(ctx context.Context, url string) (map[string]buckets, error) {
+	families, err := usage.Metrics(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(io.LimitReader(resp.Body, 64<<20))
-	if err != nil {
-		return nil, err
-	}
-	read = map[string]buckets{}
+	read := map[string]buckets{}
 	for _, p := range phases {
 		read[p.name] = buckets{}
 		for _, m := range families[p.metric].GetMetric() {
@@ -61,15 +47,14 @@ func histograms(ctx context.Context, url string) (read map[string]buckets, err e
 // since returns the phases between two readings.
 func since(before, after map[string]buckets) map[string]phase {
 	all := map[string]phase{}
-	for name, then := range after {
-		for bound := range then {
-			then[bound] -= before[name][bound]
-		}
+	for name, counts := range after {
+		between := buckets{}
 		var p phase
-		for _, n := range then {
-			p.Count = max(p.Count, n)
+		for bound, n := range counts {
+			between[bound] = n - before[name][bound]
+			p.Count = max(p.Count, between[bound])
 		}
-		p.P50, p.P99 = 1000*then.quantile(p.Count/2), 1000*then.quantile(p.Count*.99)
+		p.P50, p.P99 = 1000*between.quantile(p.Count/2), 1000*between.quantile(p.Count*.99)
 		all[name] = p
 	}
 	return all

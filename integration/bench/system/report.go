@@ -164,7 +164,7 @@ func (r *report) print() {
 			of := func(figure func(phase) float64) float64 {
 				return middleOf(r.Phases, func(all map[string]phase) float64 { return figure(all[p.name]) })
 			}
-			fmt.Fprintf(out, "of that, %s: median %.2f ms, p99 %.2f ms, %.0f times\n", p.name,
+			fmt.Fprintf(out, "in the worker, %s: median %.2f ms, p99 %.2f ms, %.0f times\n", p.name,
 				of(func(p phase) float64 { return p.P50 }), of(func(p phase) float64 { return p.P99 }), of(func(p phase) float64 { return p.Count }))
 		}
 	}
