@@ -9,8 +9,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// assignScript decides which binding a runtime gets (rule 3). It reads only the runtime, the tenant's
-// own bindings and the suggestions, so its cost does not grow with the pool.
+// assignScript decides which binding a runtime gets (rule 3). It reads the records of the runtime, of its binding,
+// of the tenant's own bindings and of the suggestions, and scans no hash: its cost hardly grows with the pool, unless
+// the pool is shared and all its bindings are suggestions.
 //
 //	KEYS    -> see records
 //	ARGV[1] -> runtime
@@ -30,12 +31,12 @@ import (
 //	then per suggestion: binding, generation of its label, 1 if it is labelled with the tenant
 //
 //	Returns {'OK', outcome, binding, generation, sequence, epoch, confirmed, origin, request, repeated,
-//	count, position} and three values for each considered binding: name, count, verdict; {'REBUILT'} if the
-//	pool does not have the epoch of ARGV[11]
+//	count, position, 1 if the binding is in claiming} and three values for each considered binding: name, count,
+//	verdict; {'REBUILT'} if the pool does not have the epoch of ARGV[11]
 var assignScript = script.New("assign", []string{script.Joined, records, assignRequest, assignChoice, assignOutcome}, assignDecision)
 
-// locateAndAssignScript looks a runtime up in the directory, as locate does, and then decides as assign
-// does. The place of a request is the pool, its second place the bucket of the directory.
+// locateAndAssignScript looks a runtime up in the directory, and then decides as assign does. The place of a
+// request is the pool, its second place the bucket of the directory.
 //
 //	KEYS     -> of the pool: those of assign; of the bucket: those of locate
 //	ARGV[1…] -> those of assign

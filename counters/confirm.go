@@ -54,13 +54,13 @@ func (s *Store) Confirm(ctx context.Context, pool string, c account.Claim) (bool
 
 // revokeScript takes back an unconfirmed claim (rule 6). While the binding is in claiming, no runtime on
 // it has been answered: the binding becomes free and all its runtimes are dropped, at a cost that grows
-// with their number. In any other state the record comes from a rebuild or an adoption: the binding becomes
-// dirtying, and only this runtime is dropped, and only if it is unconfirmed.
+// with their number. In any other state, for example after a rebuild or an adoption, other runtimes may have been
+// answered: the binding becomes dirtying, and only this runtime is dropped, and only if it is unconfirmed.
 //
 //	KEYS -> see records
 //	ARGV -> see claimInput
 //
-//	Returns {'OK', 1 if anything changed}
+//	Returns {'OK', 1}, or {'OK', 0} without a change if the claim does not match or the binding is confirmed
 var revokeScript = script.New("revoke", []string{records}, claimInput+`
 if not matches or rec.confirmed then return {'OK', 0} end
 if rec.state == 'claiming' then
@@ -83,9 +83,8 @@ return {'OK', 1}
 `)
 
 // Revoke takes back a claim that cannot be confirmed, for example because the label is another tenant's
-// or dirty (rule 6). It reports whether anything changed: false if the binding is confirmed or the claim no
-// longer holds. In either case the caller starts over at Assign. Errors: ErrNotBuilt, or an *engine.Error of
-// Redis.
+// or dirty (rule 6). If the binding is confirmed or the claim no longer holds, Revoke changes nothing and returns
+// false. In either case the caller starts over at Assign. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Revoke(ctx context.Context, pool string, c account.Claim) (bool, error) {
 	return s.onClaim(ctx, revokeScript, pool, c)
 }

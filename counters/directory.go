@@ -12,8 +12,8 @@ import (
 
 // The entries of a bucket are "pool|<name>", "gone|<sequence>" or, for a runtime that came from
 // another pool, "moved|<sequence>|<name>". The prefix "moved|" keeps an older version from taking such
-// a runtime for one that never moved. "gone|0<sequence>" is tentative; an older version takes it for one
-// that is not, and does not drop it.
+// a runtime for one that never moved. "gone|0<sequence>" is tentative; an older version reads it as an entry
+// that is not tentative, and does not drop it.
 const (
 	entryPool  = "pool|"
 	entryGone  = "gone|"
@@ -85,10 +85,10 @@ set(2, ARGV[1], entry)
 return {'OK', entry}
 `)
 
-// BeginForgetting replaces the runtime's entry by a tentative one with the bucket's next sequence, if it still is the
-// one that was read, which is the zero Place for none. It returns the tentative entry, or the zero Place if it has
-// replaced none. A request that asks for the place from then on finds the runtime gone, and makes the entry last. Errors:
-// ErrNotBuilt, or an *engine.Error of Redis.
+// BeginForgetting replaces the runtime's entry by a tentative one with the bucket's next sequence, if the entry still is
+// was; the zero Place stands for no entry. It returns the tentative entry, or the zero Place if it has replaced none. A
+// request that calls Locate or Depart from then on finds the runtime gone, and the entry is not tentative any more.
+// Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) BeginForgetting(ctx context.Context, runtime string, was account.Place) (account.Place, error) {
 	if err := checkNames(runtime); err != nil {
 		return account.Place{}, err
@@ -183,8 +183,8 @@ return {'OK', 1, num(rt.sequence)}
 
 // Leave removes a runtime without an account from the pool of its place, for a request whose rule
 // names another pool (rule 16). left reports whether the runtime has left, and sequence is the number
-// under which it has, 0 if it stays. It stays if it has an account or is gone, if it waits for another
-// request or another tenant, or if this very request was refused. A repeat returns the same. Errors:
+// under which it has, 0 if it stays. It stays if it has an account or is gone, if it waits by another
+// request or for another tenant, or if this very request was refused. A repeat returns the same. Errors:
 // ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error) {
 	if err := checkNames(runtime, request, tenant); err != nil {

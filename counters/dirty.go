@@ -25,9 +25,9 @@ return {'OK', 1, rec.tenant, rec.pristine and 1 or 0}
 `)
 
 // BeginDirtying permits the caller to write dirty=true on a binding without runtimes that drains or is
-// dirtying under this generation (rule 8). The binding is then dirtying, and only rules 9 and 10 make it free
-// again. If the Permit is Pristine, the caller removes the tenant's label instead, and calls MarkFreed. For any
-// other binding nothing changes, and Permit.Given is false. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// dirtying under this generation (rule 8). The binding is then dirtying, and Assign does not choose it. If the
+// Permit is Pristine, the caller removes the tenant's label instead, and calls MarkFreed. For any other binding
+// nothing changes, and Permit.Given is false. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) BeginDirtying(ctx context.Context, pool, binding string, generation int64) (account.Permit, error) {
 	r, err := s.onBinding(ctx, dirtyingScript, pool, binding, generation)
 	if err != nil {

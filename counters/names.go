@@ -33,8 +33,8 @@ func checkNumbers(numbers ...int64) error {
 	return nil
 }
 
-// invalid returns the error of an argument. It does not come from a label, which has no such name, nor from an
-// annotation: generations and runtime ids of annotations are checked where they are read.
+// invalid returns the error of a refused argument. Labels and annotations do not lead to it: no label has such a
+// name, and generations and runtime ids of annotations are checked where they are read.
 func invalid(err error) error {
 	return &engine.Error{
 		Code: engine.CodeInternal, Op: "arguments of a Redis script", Err: err,

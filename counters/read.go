@@ -72,8 +72,8 @@ func escapeGlob(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(s)
 }
 
-// Bindings returns the records of a pool in no particular order. A record that changes meanwhile may
-// come twice. An error ends the sequence: ErrNotBuilt, or an *engine.Error of Redis.
+// Bindings returns the records of a pool in no particular order. A record may come twice. An error ends the
+// sequence: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error] {
 	return scanHash(ctx, s, pool, s.poolKeys(pool)[1], func(name, packed string) (account.NamedRecord, error) {
 		rec, err := unpack(name, packed)
@@ -81,8 +81,8 @@ func (s *Store) Bindings(ctx context.Context, pool string) iter.Seq2[account.Nam
 	})
 }
 
-// Runtimes returns the runtimes of a pool in no particular order. A runtime that changes meanwhile may
-// come twice. An error ends the sequence: ErrNotBuilt, or an *engine.Error of Redis.
+// Runtimes returns the runtimes of a pool in no particular order. A runtime may come twice. An error ends the
+// sequence: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error] {
 	return scanHash(ctx, s, pool, s.poolKeys(pool)[2], func(id, packed string) (account.NamedRuntime, error) {
 		rt, err := unpackRuntime(id, packed)
@@ -137,8 +137,8 @@ func (s *Store) RuntimesOn(ctx context.Context, pool, binding string) iter.Seq2[
 	}
 }
 
-// Places returns the entries of the bucket with this name, in no particular order. An error ends the
-// sequence: ErrNotBuilt, or an *engine.Error of Redis.
+// Places returns the entries of the bucket with this name, in no particular order. An entry may come twice. An
+// error ends the sequence: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error] {
 	return scanHash(ctx, s, bucket, s.bucketKeys(bucket)[1], func(id, entry string) (account.NamedPlace, error) {
 		place, err := unpackPlace(entry)

@@ -42,8 +42,8 @@ local here = head[5] == server and (not head[7] or head[7] == history)
 //	ARGV[3] -> lease, in milliseconds; a negative one only renews the token's rebuild
 //
 //	Returns {'OK', 1} if the rebuild is the token's; {'OK', 0} if the place is built, if another token's
-//	lease has not ended, if this token was written on another run of the server, or if a renewal finds another
-//	token or none. A token that was written on another run has no lease
+//	lease has not ended, if this token was written on another run or history of the server, or if a renewal finds
+//	another token or none. A token that was written on another run or history has no lease
 var beginScript = script.NewOutside("begin rebuild", site+`
 local token, now, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 if built then return {'OK', 0} end
@@ -96,8 +96,8 @@ end
 return {'OK', string.format('%.0f', now)}
 `)
 
-// Time returns the time of the server's clock. In a Redis Cluster all callers get the clock of the same
-// node. Leases of rebuilds are compared with it. Error: an *engine.Error of Redis.
+// Time returns the time of the server's clock. In a Redis Cluster this is, for all callers, the node that has the
+// directory's first bucket. Leases of rebuilds are measured with this clock. Error: an *engine.Error of Redis.
 func (s *Store) Time(ctx context.Context) (time.Time, error) {
 	place := account.BucketName(0)
 	r, err := s.run(ctx, timeScript, place, []string{s.metaKey(place)})
@@ -179,13 +179,14 @@ return {'OK', 1}
 `)
 
 // staged is the content of one key: command is HSET or ZADD, and each entry is a pair of its arguments after the
-// key, field and value or score and member. Entries are encoded when they are sent.
+// key, field and value or score and member.
 type staged struct {
 	command string
 	entries int
 	each    iter.Seq2[any, any]
 }
 
+// stageMap returns the entries of a map. Each is encoded when it is sent, so that not all are in memory twice.
 func stageMap[V any](command string, from map[string]V, encode func(string, V) (any, any)) staged {
 	return staged{command, len(from), func(yield func(any, any) bool) {
 		for key, value := range from {
@@ -196,10 +197,10 @@ func stageMap[V any](command string, from map[string]V, encode func(string, V) (
 	}}
 }
 
-// Install replaces the pool's records by the snapshot (rule 13e), and reports whether the pool is
-// built from it. It returns false if the pool was built meanwhile or another token has the rebuild by
-// now. A repeat after success returns true. Error: an *engine.Error of Redis; another error if staged
-// records are gone, after which the rebuild must begin again.
+// Install replaces the pool's records by the snapshot (rule 13e), and reports whether the pool is built under
+// this token. It returns false if another rebuild has built the pool, or if the rebuild is no longer the token's. A
+// repeat after success returns true. Error: an *engine.Error of Redis; another error if staged records are gone,
+// after which the rebuild must begin again.
 func (s *Store) Install(ctx context.Context, pool, token string, snapshot account.Snapshot) (bool, error) {
 	parts, err := stagePool(snapshot)
 	if err != nil {

@@ -151,8 +151,8 @@ func pack(rec account.Record) string {
 	}, "|")
 }
 
-// packRuntime writes a runtime's record as the scripts read it. It allocates once, since a rebuild
-// writes all runtimes.
+// packRuntime writes a runtime's record as the scripts read it. It allocates once for up to 192 bytes, since a
+// rebuild writes all runtimes.
 func packRuntime(rt account.Runtime) string {
 	var room [192]byte
 	b := append(append(room[:0], rt.State...), '|')

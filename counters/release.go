@@ -17,8 +17,8 @@ import (
 //	ARGV[4] -> '1' to make a runtime without a record gone, too
 //
 //	Returns {'OK', binding, tenant, generation, sequence, count, state, repeated, request that waited,
-//	1 if the runtime is another tenant's, 1 if it has left the pool since its place was read, 1 if there is
-//	no record}
+//	1 if the runtime is another tenant's, 1 if it has left the pool since its place was read, 1 if nothing was
+//	done because there is no record}
 var releaseScript = script.New("release runtime", []string{script.Joined, records}, `
 local id = ARGV[1]
 local rt, left = arrived(id, tonumber(ARGV[3]))
@@ -52,7 +52,7 @@ end
 return out
 `)
 
-// ReleaseRuntime makes a runtime gone for good, and takes it off its binding if it has one (rule 7). A waiting
+// ReleaseRuntime makes a runtime gone, and takes it off its binding if it has one (rule 7). A waiting
 // runtime becomes gone, too. tenant is the tenant that asks, "" if none is named. If the runtime is
 // another tenant's, nothing changes and the Departure is Foreign; if it has left the pool since its place was
 // read, nothing changes and the Departure is Moved; if a tenant asks and there is no record, nothing changes and it is
@@ -62,7 +62,7 @@ func (s *Store) ReleaseRuntime(ctx context.Context, place account.Place, runtime
 }
 
 // ReleaseUnknown is ReleaseRuntime for a runtime whose Departure was Unknown, and for which no other tenant's request
-// waits: it becomes gone without a record, too. Errors: as ReleaseRuntime.
+// waits: a runtime without a record becomes gone, too. Errors: as ReleaseRuntime.
 func (s *Store) ReleaseUnknown(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
 	return s.release(ctx, place, runtime, tenant, true)
 }

@@ -73,9 +73,9 @@ return {'OK', 1}
 
 // Restore writes the assignment rt, which the ledger or a Shoot has and Redis has lost, and reports
 // whether it did. It changes nothing if the runtime's record no longer equals was (zero: no record), or if
-// the binding is in claiming. The binding's count grows by one, and a draining binding becomes claimed. A
-// binding without a record gets the record should, with a count of 1. Errors: ErrNotBuilt, or an
-// *engine.Error of Redis.
+// the binding is in claiming. A runtime that is assigned by was is taken off that binding first. The count of rt's
+// binding grows by one, and a draining binding becomes claimed. A binding without a record gets the record should,
+// with a count of 1, and unconfirmed unless it is shared. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error) {
 	before := ""
 	if was != (account.Runtime{}) {
@@ -111,9 +111,9 @@ drop_runtime(ARGV[1])
 return {'OK', 1}
 `)
 
-// DropAdopted removes a runtime that was read only from a Shoot, once the Shoot is gone. It reports whether it
-// did, and changes nothing unless the runtime is assigned to the binding with the Origin account.Adopted, and by
-// no request, or if it is the last runtime of a claim. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// DropAdopted removes a runtime that was read only from a Shoot, once the Shoot is gone, and reports whether it
+// did. It removes only a runtime that is assigned to the binding with the Origin account.Adopted and by no request,
+// and not the last runtime of a claim. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error) {
 	return s.mend(ctx, dropAdoptedScript, pool, []string{runtime, binding})
 }
@@ -133,8 +133,8 @@ put_binding(ARGV[1], rec)
 return {'OK', 1}
 `)
 
-// Doubt makes a confirmed claim of that generation unconfirmed, so that a worker reads the label before it
-// answers a new request with the binding (rule 4). It reports whether it did. Errors: ErrNotBuilt, or an
+// Doubt makes a confirmed claim of that generation unconfirmed, so that a worker reads the label before a further
+// runtime is answered with the binding (rule 4). It reports whether it did. Errors: ErrNotBuilt, or an
 // *engine.Error of Redis.
 func (s *Store) Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error) {
 	return s.mend(ctx, doubtScript, pool, []string{binding}, binding, generation)

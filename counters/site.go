@@ -43,8 +43,7 @@ func (site *Site) Run(ctx context.Context, sc script.Script, args ...any) (*scri
 
 // Hash reads one of the records, which must be a hash, whether the site is built or not. number is the
 // record's place among the KEYS of the scripts, from 2: KEYS[1] is the head. Hash reads page by page, so it
-// may miss changes made meanwhile. Error: an
-// *engine.Error of Redis.
+// may miss changes made meanwhile. Error: an *engine.Error of Redis.
 func (site *Site) Hash(ctx context.Context, number int) (map[string]string, error) {
 	all := map[string]string{}
 	fields := site.store.client().HScan(ctx, site.keys[number-1], 0, "", page).Iterator()

@@ -4,8 +4,8 @@
 //
 // Whatever Redis loses is rebuilt from ledger, labels and Shoots (BeginRebuild, Install). Until then
 // methods that decide or read records return account.ErrNotBuilt. An error that a method does not name
-// says that a record or a reply cannot be read. docs/redis.md describes keys and records,
-// docs/protocol.md the rules.
+// says that a record or a reply cannot be read, or comes from the check of Fence. docs/redis.md describes keys
+// and records, docs/protocol.md the rules.
 //
 // Every method that changes anything is idempotent: if the reply of a script is lost, go-redis sends
 // the script again.
@@ -96,7 +96,8 @@ func (s *Store) OnCall(f func(ctx context.Context, op string, took time.Duration
 // Fence registers the function that reads which epochs are in force (rule 15). After a script has answered for
 // a place whose epoch is fenced (account.Fenced), look is called; if its check fails, the method returns that
 // error instead of the answer. look is not called after scripts whose results permit nothing outside of Redis
-// (account.Contained), nor by Epochs and Built. Register it before the first call.
+// (account.Contained), nor by Epochs, Built, Time, Discard, Depose and the methods of a rebuild. Register it before
+// the first call.
 func (s *Store) Fence(look func(context.Context) account.EpochCheck) { s.script.Look = look }
 
 // Close closes the connections, also those of a client that New was given.

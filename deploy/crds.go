@@ -5,8 +5,8 @@ package deploy
 import "embed"
 
 // CRDs are the definitions of the Gardener and openMCP kinds that hap-worker
-// reads and writes, as files crds/*.yaml. They are for clusters without a
-// Gardener: where there is one, it brings its own.
+// reads or writes, as files crds/*.yaml. They are for clusters that lack these
+// kinds: a Gardener serves its kinds without them.
 //
 //go:embed crds/*.yaml
 var CRDs embed.FS

@@ -4,9 +4,9 @@ import "context"
 
 type attemptsKey struct{}
 
-// WithAttempts returns a context with the callback failed. Before each retry, a call passes the error of its
-// last attempt to failed, except if a working server only asked to repeat the request later. If failed
-// returns an error, the call does not retry and returns that error.
+// WithAttempts returns a context with the callback failed. A call passes to it the error of each attempt that
+// may be retried, except if a working server only asked to repeat the request later. If failed returns an
+// error, the call does not retry and returns that error.
 func WithAttempts(ctx context.Context, failed func(error) error) context.Context {
 	return context.WithValue(ctx, attemptsKey{}, failed)
 }

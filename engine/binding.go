@@ -24,12 +24,13 @@ type Binding struct {
 	// ClaimedIn names the pool in which its tenant claimed it, "" if no annotation says so for this tenant.
 	// Its runtimes are counted in that pool, even if its labels name another one by now.
 	ClaimedIn  string
-	Generation int64  // counts the claims of this binding
+	Generation int64  // number of its latest claim: each claim has a higher one; 0 for none
 	Epoch      string // the Redis epoch of its last confirmation
 	ReleasedBy string // the request that released it last
 }
 
-// HeldBack reports whether the binding must not gain runtimes, not even from its tenant.
+// HeldBack reports whether the binding is cordoned, being deleted or a duplicate: it gains no runtimes, not even
+// those of its tenant.
 func (b Binding) HeldBack() bool { return b.Cordoned || b.Deleting || b.SameSecretAs != "" }
 
 // Pool returns the pool that counts the binding's runtimes: the pool of its claim, else the pool that its
@@ -47,14 +48,15 @@ func (b Binding) LabelledPool() Pool {
 	return Pool{HyperscalerType: b.HyperscalerType, EUAccess: b.EUAccess, Shared: b.Shared}
 }
 
-// Mark lists the values that a claim writes on a binding.
+// Mark has the values that a claim writes on a binding. Marking it dirty writes all but the epoch, and undoing a
+// claim writes only the generation.
 type Mark struct {
 	Tenant     string
 	Generation int64
 	Epoch      string
 }
 
-// Pool identifies the bindings that one selector finds.
+// Pool identifies a pool of bindings by the values of their labels.
 type Pool struct {
 	HyperscalerType string // <provider>[_<platformRegion>][_<hyperscalerRegion>]
 	EUAccess        bool

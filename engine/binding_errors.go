@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The errors of reading or marking a binding, besides CodeUnknownBinding and the end of the caller's context.
-// Adapters wrap them: compare with errors.Is.
+// The errors of reading or marking a binding, besides those with CodeUnknownBinding, or CodeInternal for a request
+// that the API does not accept. Adapters wrap them: compare with errors.Is.
 var (
 	// ErrConflict is a write that was refused because the binding has changed
 	// since it was read. Nothing was written. Read it again and ask for
@@ -19,10 +19,10 @@ var (
 	// what happened, and ask for permission again.
 	ErrUnknownResult = errors.New("it is unknown whether the write took place")
 
-	// ErrUnavailable is a request that certainly had no effect and that could
-	// not be served within its budget: too many requests, no connection, a
-	// failing server, or permissions that are missing. It says nothing about the
-	// binding, so it never ends an event; try again later.
+	// ErrUnavailable is a request that certainly had no effect: too many requests
+	// or no connection within its budget, a read that the server failed to answer,
+	// or permissions that are missing. Unless it is an ErrRefused, it says nothing
+	// about the binding. It never ends an event; try again later.
 	ErrUnavailable = errors.New("the API is not available")
 
 	// ErrRefused means that the server rejects a write on this binding, or on every binding. Gardener does so

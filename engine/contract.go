@@ -11,7 +11,7 @@ type Code = contract.Code
 // Error is an error that has a Code: see contract.Error.
 type Error = contract.Error
 
-// The codes of replies. contract.Codes says what each means.
+// The codes that this module uses. contract.Codes says what each means.
 const (
 	CodeInvalidEvent     = contract.CodeInvalidEvent
 	CodeNoMatchingRule   = contract.CodeNoMatchingRule
@@ -40,5 +40,5 @@ func ValidID(s string) bool { return contract.ValidID(s) }
 // Token writes a binding's or pool's name as one token of a subject or key: see contract.Token.
 func Token(name string) string { return contract.Token(name) }
 
-// FromToken returns the name that Token encoded; an error names the bad escape.
+// FromToken returns the name that Token encoded, or an error if the token has an invalid escape.
 func FromToken(token string) (string, error) { return contract.FromToken(token) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Landscape says which namespace of bindings a Redis and the streams are for. An empty field is unknown.
+// Landscape says which namespace of bindings a Redis and the streams are for. An empty text is unknown.
 type Landscape struct {
 	// Cluster is the uid of the bindings' namespace. It differs between clusters, and changes if the
 	// namespace is deleted and made anew.

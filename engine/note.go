@@ -4,7 +4,7 @@ import "time"
 
 // Note is an occurrence about an account. It is published as a Kubernetes Event about the account's binding.
 type Note struct {
-	// Name identifies the note: all workers use one name for the same occurrence.
+	// Name is the name of the Event. For a change that the watch shows, all workers use the same name.
 	Name    string
 	Binding string
 	Reason  NoteReason
@@ -12,7 +12,7 @@ type Note struct {
 	Count   int // how often it happened
 	First   time.Time
 	Last    time.Time
-	// Written says that the note was written before, with a lower count.
+	// Written says that a write of the note was tried before, with a lower count.
 	Written bool
 }
 

@@ -82,7 +82,7 @@ func (e *Event) trace(header nats.Header) {
 }
 
 // The size limits, in bytes, of the trace context that is kept with an event. By W3C Trace Context a
-// traceparent has 55 bytes, and a tracestate of up to 512 must be propagated.
+// traceparent of version 00 has 55 bytes, and a tracestate of up to 512 should be propagated.
 const (
 	maxTraceparent = 128
 	maxTracestate  = 512

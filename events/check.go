@@ -242,7 +242,8 @@ func checkOptionalID(field, id string) error {
 	return checkID(field, id)
 }
 
-// checkLabel checks a value that becomes part of the label hyperscalerType.
+// checkLabel checks that a value is "" or written like a label value: regions and provider become part of the
+// label hyperscalerType.
 func checkLabel(field, value string) error {
 	if labelValue(value) {
 		return nil

@@ -55,7 +55,7 @@ type outgoing struct {
 }
 
 // Decode reads a message that was published on subject. Its error is an *contract.Error with
-// CodeInvalidEvent that names the field and its fault. The Event beside an error has the fields that
+// CodeInvalidEvent that names the fault. The Event beside an error has the fields that
 // could be read, without the payload; each id and the inbox is valid or "", so that the publisher can be
 // answered where they are known. The Event shares no memory with data.
 func Decode(subject string, header nats.Header, data []byte) (Event, error) {

@@ -2,6 +2,6 @@
 // the payloads with their codec and JSON Schemas. Every message and every subject
 // is described in docs/messages.md.
 //
-// A publisher needs the Client of package events/requests. Both are in a module of
-// few requirements, which are those of every publisher.
+// A publisher needs the Client of package events/requests. The module of both packages
+// requires few others, since every publisher gets them too.
 package events

@@ -16,7 +16,7 @@ type Event struct {
 
 	RuntimeID string // "" in a release
 	Binding   string // only in a release
-	ReplyTo   string // inbox for a copy of every reply; may be ""
+	ReplyTo   string // inbox for copies of the replies; may be ""
 
 	Provision   *Provision
 	Deprovision *Deprovision
@@ -49,7 +49,7 @@ type Provision struct {
 	PlatformRegion    string `json:"platformRegion,omitzero"`
 	HyperscalerRegion string `json:"hyperscalerRegion,omitzero"`
 	// Provider is the hyperscaler's name: aws, azure, gcp, openstack, alicloud, …
-	// If it is absent, the plan determines it.
+	// If it is absent, the chosen implementation or the plan determines it.
 	Provider  string `json:"provider,omitzero"`
 	ShootName string `json:"shootName,omitzero"`
 	// Deadline is when the request stops waiting for an account or a network range. The
@@ -76,8 +76,8 @@ type Release struct {
 	Binding string `json:"binding"`
 	// Generation identifies the claim that was cleaned up. If it is set and the binding
 	// has another generation by now, a worker refuses the release as StaleRelease. If it is
-	// absent, the release is for the first claim of the binding, and is refused in the same way
-	// if the binding was claimed again.
+	// absent, the release is for the first claim of the binding, and is refused if the binding
+	// was claimed again.
 	Generation *int64 `json:"generation,omitzero"`
 	ReplyTo    string `json:"replyTo,omitzero"`
 }

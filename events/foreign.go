@@ -31,7 +31,8 @@ type Foreign struct {
 // maxFault bounds, in bytes, the fault text of a message that any client may have written.
 const maxFault = 300
 
-// Error names the message and its fault in one line. Text from the message is shortened and escaped.
+// Error names the message and its fault in one line. Text from the message is shortened, and its control
+// characters are escaped or replaced.
 func (f *Foreign) Error() string {
 	what := "no message that hap-worker can read"
 	if f.Reply {

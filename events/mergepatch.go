@@ -5,8 +5,7 @@ import (
 )
 
 const (
-	// maxMergeBytes bounds the paths and values of a merge patch, so that the patch never makes a
-	// reply too large for a message.
+	// maxMergeBytes bounds the paths and values of a merge patch, since NATS bounds the reply that has it.
 	maxMergeBytes = 16 << 10
 	// maxMergeDepth bounds the names in a path: every name but the last becomes an object.
 	maxMergeDepth = 64
@@ -19,7 +18,7 @@ var pointerNames = strings.NewReplacer("~1", "/", "~0", "~")
 // patch. Unlike the operations it applies to every manifest, because it creates missing parent
 // objects. It returns nil if there are no operations, if an operation is not the add of a string, if
 // paths and values have more than 16 KiB, or if a path has more than 64 names, names the whole manifest,
-// has a list position (a merge patch replaces lists as a whole), or leads below the path of another
+// has a list position (a merge patch replaces lists as a whole), or leads below the path of an earlier
 // operation's string.
 func MergePatch(operations []PatchOperation) map[string]any {
 	patch := map[string]any{}

@@ -7,8 +7,8 @@ import (
 	"github.com/hap-worker/hap-worker/events/internal/plain"
 )
 
-// encoding keeps buffers for reuse, so that encoding a reply allocates only the result. A buffer of more than
-// mostKept bytes is not kept.
+// encoding keeps buffers for reuse, so that encoding a reply allocates little besides the result. A buffer of more
+// than mostKept bytes is not kept.
 var encoding = sync.Pool{New: func() any { return new([]byte) }}
 
 const mostKept = 16 << 10

@@ -13,7 +13,8 @@ type Passed struct {
 type Attempt struct {
 	Binding string `json:"binding"`
 	// Result is written, conflict (another writer came first), unknown (it may be written),
-	// unavailable, refused, or revoked (the binding is by now another tenant's, dirty, or being deleted).
+	// unavailable, refused, or revoked (the binding can no longer be claimed: it is another tenant's, dirty,
+	// of another pool, being deleted, held back or internal).
 	Result string `json:"result"`
 }
 
@@ -30,7 +31,7 @@ type Times struct {
 // Changed says what a deprovision changed.
 type Changed struct {
 	// Runtime is the runtime's state before the deprovision: assigned, waiting, gone, or none for an
-	// unknown or refused runtime. Absent if the runtime was gone and the event had been delivered
+	// unknown or refused runtime. Absent if the runtime was gone and a worker may have handled the event
 	// before: this event itself may have released the runtime.
 	Runtime string `json:"runtime,omitzero"`
 	// Account is the account's state in Redis after the deprovision, before the worker looked at its

@@ -13,8 +13,7 @@ const TypeReply = "hap.reply.v1"
 // Status says what became of a request.
 type Status string
 
-// The statuses of replies. After a reply with StatusWaiting or StatusSealed another reply follows; all other
-// statuses are final.
+// The statuses of replies. All but StatusWaiting and StatusSealed are final.
 const (
 	// StatusAssigned answers a provision: the runtime has a binding.
 	StatusAssigned Status = "assigned"
@@ -57,13 +56,14 @@ type Reply struct {
 	// Clusters is the number of runtimes on the binding: with this one after a provision, without it
 	// after a deprovision.
 	Clusters *int `json:"clusters,omitzero"`
-	// Limit is the maximum of Clusters; 0 or absent means no limit. A shared account has none.
+	// Limit is the maximum of Clusters in the reply to a provision; 0 means no limit, as for a shared account and
+	// for a tenant's only account.
 	Limit int `json:"limit,omitzero"`
 
 	Decision *Decision `json:"decision,omitzero"`
 	Network  []Network `json:"network,omitempty"`
-	// NetworkPending says that there are no network rules yet. Another reply brings the blocks once a
-	// rule matches.
+	// NetworkPending says that there is no network configuration yet. Another reply, under another request id,
+	// brings the blocks once a rule matches.
 	NetworkPending bool `json:"networkPending,omitzero"`
 	// ShootPatch is an RFC 6902 patch for the Shoot manifest. It applies only to a manifest that has spec and
 	// the parent object of each of the Paths in this reply's Network.
@@ -74,8 +74,8 @@ type Reply struct {
 	Implementation  *Implementation `json:"implementation,omitzero"`
 
 	// MarkedDirty says that the deprovision emptied the account and marked it dirty. Draining says
-	// that it emptied the account and that the mark follows, because a Shoot still refers to it or
-	// Gardener did not answer.
+	// that it emptied the account and that the mark follows, because a Shoot still refers to the account,
+	// or Gardener did not answer or refused the mark.
 	MarkedDirty bool `json:"markedDirty,omitzero"`
 	Draining    bool `json:"draining,omitzero"`
 
@@ -92,8 +92,8 @@ type WaitingReason string
 const (
 	WaitingPoolEmpty   WaitingReason = "pool-empty"
 	WaitingNetworkFull WaitingReason = "network-full"
-	WaitingUnavailable WaitingReason = "unavailable" // Gardener does not answer
-	// WaitingNetworkMissing: there are no network rules, and network.required is true.
+	WaitingUnavailable WaitingReason = "unavailable" // Gardener does not answer, or refuses to label accounts
+	// WaitingNetworkMissing: there is no network configuration, and network.required is true.
 	WaitingNetworkMissing WaitingReason = "network-missing"
 )
 
@@ -123,7 +123,7 @@ type Binding struct {
 // Decision explains the answer.
 type Decision struct {
 	// Sequence increases with every decision on a pool. Of a runtime's replies, the one with the
-	// highest sequence is in force, even if another one was stored later.
+	// highest sequence is in force, even if another one was stored later; of several, the last stored.
 	Sequence      int64        `json:"sequence,omitzero"`
 	Rule          string       `json:"rule,omitzero"`
 	RuleNumber    int          `json:"ruleNumber,omitzero"` // from 1
@@ -136,11 +136,13 @@ type Decision struct {
 	HyperscalerRegion string `json:"hyperscalerRegion,omitzero"`
 	// Passed are at most three rules of the plan that the decision did not use: first those that are more
 	// specific than the used one and do not match, the closest ones first; then less specific ones that match.
+	// With rules of the older form, they are entries that did not contribute, in their order.
 	Passed []Passed `json:"passed,omitempty"`
-	// Origin is how the binding was found: own, revived, labelled, claimed, shared, or shoot if Redis was
-	// rebuilt from the Shoot.
+	// Origin is how the binding was found: own, revived, labelled, claimed, shared, or shoot if a rebuild or
+	// an audit read it from the Shoot.
 	Origin string `json:"origin,omitzero"`
-	// Strategy is how one of the tenant's accounts was chosen; absent if the tenant may have only one.
+	// Strategy is how one of the tenant's accounts was chosen; absent if the tenant may have only one, and
+	// for a shared account.
 	Strategy string `json:"strategy,omitzero"`
 	// Attempts are the last attempts to write a label before the answer.
 	Attempts []Attempt `json:"attempts,omitempty"`

@@ -6,8 +6,8 @@ import "embed"
 const SchemaBase = "https://github.com/hap-worker/hap-worker/events/schema/"
 
 // Schemas are the JSON Schemas (draft 2020-12) of all messages: schema/envelope.json for a whole
-// message, and schema/provision.json, deprovision, release, resolve and reply for its data. Formats
-// are asserted. The schemas document the messages that Decode accepts; Decode does not run them.
+// message, and schema/provision.json, deprovision, release, resolve and reply for its data. A validator
+// has to assert formats. The schemas document the messages that Decode accepts; Decode does not run them.
 //
 //go:embed schema/*.json
 var Schemas embed.FS

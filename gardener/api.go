@@ -29,9 +29,9 @@ const (
 	listAttempts = 3 // how often a list is begun in all, if its continuation expires
 )
 
-// newAPI returns a client for all requests except the informers'. The library's clients repeat
-// requests, even patches, that are answered with Retry-After. This client's requests have
-// MaxRetries(0), and retry.go decides about repeats.
+// newAPI returns a client for all requests except the informers'. By default client-go repeats requests, even
+// patches, that are answered with Retry-After. This client's requests have MaxRetries(0), and retry.go decides
+// about repeats.
 func newAPI(config *rest.Config, h *http.Client) (*rest.RESTClient, error) {
 	config = metadata.ConfigFor(config)
 	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
@@ -50,7 +50,7 @@ func (c *Client) path(r schema.GroupVersionResource, name ...string) []string {
 	return append(segments, name...)
 }
 
-// object is the part of an API object that a binding is made from.
+// object is the decoded part of an API object: what a binding is made from.
 type object struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 
@@ -103,7 +103,7 @@ type listing struct {
 
 // list reads all pages of one consistent list and calls f with each item, until f returns false. If the
 // server has forgotten the list meanwhile (410), list begins anew, up to listAttempts times in all. Before
-// each attempt it calls restart, and restart must discard what f has collected.
+// each attempt it calls restart, which can discard what f has collected.
 func list[T any](ctx context.Context, c *Client, of listing, restart func(), f func(T) (more bool)) error {
 	var err error
 	for range listAttempts {
@@ -150,8 +150,7 @@ func decode(answer rest.Result, into any) error {
 	return nil
 }
 
-// answerError is a failed request. after is how long the server asks to wait before a repeat, 0 if it
-// does not say.
+// answerError is a failed request. after is the delay in its answer's header Retry-After, 0 without one.
 type answerError struct {
 	err   error
 	after time.Duration

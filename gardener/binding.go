@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Get reads one binding from the server. SameSecretAs is decided beside the cache's other bindings. Errors:
-// engine.CodeUnknownBinding, engine.ErrUnavailable.
+// Get reads one binding from the server. SameSecretAs comes from a comparison with the bindings of the cache.
+// Errors: engine.CodeUnknownBinding, engine.ErrUnavailable.
 func (c *Client) Get(ctx context.Context, name string) (engine.Binding, error) {
 	var o object
 	err := c.read(ctx, c.op("get", name), func(ctx context.Context) (err error) {

@@ -35,7 +35,7 @@ type Client struct {
 
 	informer cache.SharedIndexInformer
 	events   cache.ResourceEventHandlerRegistration
-	// referrers are the caches of the bindings that refer to Secrets; none for other kinds.
+	// referrers are the caches of the bindings that refer to Secrets; none unless the resource is Secrets.
 	referrers []cache.SharedIndexInformer
 	handlers  []func(engine.Binding, bool)
 
@@ -131,8 +131,8 @@ func (c *Client) watch(meta metadata.Interface, whole dynamic.Interface) error {
 
 // OnChange registers a function that is called with each binding that exists at the start, appears or
 // changes. deleted is true, with the last known state, for a binding that was deleted or has left its pool;
-// after a move to another pool, a second call follows with the new state. One goroutine calls it, after the
-// cache has changed, and the watch waits for it. Register it before Start.
+// after a move to another pool, a second call follows with the new state. One goroutine makes all calls, each
+// after the cache has changed; the cache takes the next change after f has returned. Register it before Start.
 func (c *Client) OnChange(f func(b engine.Binding, deleted bool)) { c.handlers = append(c.handlers, f) }
 
 // Start starts the watch and returns; WaitSynced waits for the first list. The watch ends with ctx or
@@ -169,8 +169,8 @@ func (c *Client) Synced() bool {
 	return c.events.HasSynced() && !slices.ContainsFunc(c.referrers, func(i cache.SharedIndexInformer) bool { return !i.HasSynced() })
 }
 
-// WaitSynced waits until Synced, or until the end of ctx; the error then also
-// says why the watch has failed so far.
+// WaitSynced waits until Synced returns true. If ctx ends before, it returns an error, with the last failure of
+// the watch if there was one.
 func (c *Client) WaitSynced(ctx context.Context) error {
 	if cache.WaitForCacheSync(ctx.Done(), c.Synced) {
 		return nil
@@ -238,8 +238,8 @@ func (c *Client) notify(b engine.Binding, deleted bool) {
 // Claimable returns the bindings in the cache that a tenant may get in a dedicated pool, best first:
 // those whose label names the tenant (clean, not held back, not internal unless internalTenant), then
 // up to n unclaimed ones (clean, neither internal nor held back), in an order that depends on the
-// tenant. A greater n extends the same list. all is true if there are no others and the cache has
-// synced. The cost depends on n, not on the size of the pool.
+// tenant. A greater n extends the same list. all is true if the list is complete and the cache has synced. The
+// cost depends on n and on how many bindings the tenant has, not on the size of the pool.
 func (c *Client) Claimable(pool engine.Pool, tenant string, internalTenant bool, n int) (seen []engine.Binding, all bool) {
 	synced := c.Synced()
 	seen, all = c.index.Claimable(pool, tenant, internalTenant, n)
@@ -249,8 +249,9 @@ func (c *Client) Claimable(pool engine.Pool, tenant string, internalTenant bool,
 // Shared returns the bindings of a shared pool that may be assigned, in order of names.
 func (c *Client) Shared(pool engine.Pool) []engine.Binding { return c.index.Shared(pool) }
 
-// Barred returns the names of the tenant's and the unclaimed bindings that must not gain a runtime: dirty ones (even
-// if marked by hand under their clusters), held back ones, and internal ones unless internalTenant.
+// Barred returns which of the tenant's and of the unclaimed bindings in a dedicated pool must not gain a runtime: the
+// names of the dirty ones (also of those with clusters), of those held back, and of the internal ones unless
+// internalTenant.
 func (c *Client) Barred(pool engine.Pool, tenant string, internalTenant bool) []string {
 	return c.index.Barred(pool, tenant, internalTenant)
 }

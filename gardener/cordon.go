@@ -12,9 +12,9 @@ import (
 )
 
 // Cordon excludes a binding from new assignments or, if on is false, ends that. changed is false if the
-// binding had the wanted state already, before any write. With an error it means nothing. After a conflict
-// or an unknown result Cordon reads and writes again, after a pause, until ctx ends, and then returns that
-// error. Other errors: engine.CodeUnknownBinding, engine.ErrUnavailable.
+// binding had the wanted state already, before any write. With an error, b and changed mean nothing. After a
+// conflict or an unknown result Cordon reads and writes again, after a pause. If ctx ends first, it returns the
+// error of the write. Other errors: engine.CodeUnknownBinding, engine.ErrUnavailable.
 func (c *Client) Cordon(ctx context.Context, name string, on bool) (b engine.Binding, changed bool, err error) {
 	value := any(nil)
 	if on {
@@ -31,8 +31,9 @@ func (c *Client) Cordon(ctx context.Context, name string, on bool) (b engine.Bin
 	return b, changed, err
 }
 
-// rewrite reads and, unless that is done, writes. After a conflict or an unknown result it does so again, after
-// a pause. Once ctx has ended it returns the error of the last write, or of the read if there was no write.
+// rewrite calls read and, unless read returns done or an error, write. After a conflict or an unknown result of
+// write it pauses and calls both again. If ctx has ended, it returns the error of the last write, or of the read
+// if there was no write.
 func rewrite(ctx context.Context, read func() (done bool, err error), write func() error) error {
 	pauses := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))

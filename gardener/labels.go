@@ -143,8 +143,8 @@ func claimedIn(value, tenant string) string {
 	return pool
 }
 
-// isTrue reports whether a label is "true". Any other value counts as absent: Gardener users write
-// dirty=false for clean, which the selector `!dirty` would not select.
+// isTrue reports whether a label is "true". Any other value counts as absent: operators also write dirty=false
+// for a clean account.
 func (d *decoder) isTrue(binding, key string, labels map[string]string) bool {
 	value, there := labels[key]
 	if there && value != "true" {
@@ -153,8 +153,8 @@ func (d *decoder) isTrue(binding, key string, labels map[string]string) bool {
 	return value == "true"
 }
 
-// maxGeneration is the highest generation that is accepted. Numbers above 2^53 lose digits in Redis,
-// and no binding reaches such a number unless it was written by hand.
+// maxGeneration is the highest generation that is accepted. Numbers above 2^53 lose digits in Redis's Lua,
+// and a binding reaches such a number only if it was written by hand.
 const maxGeneration = 1 << 51
 
 // generation returns the generation, and 0 if it is missing or invalid, as for a binding that was
@@ -187,8 +187,8 @@ func (d *decoder) warnOnce(w warning, what string) {
 	}
 }
 
-// account is a binding in the informer's cache. The index points to the same memory, so that ten
-// thousand bindings are in memory once.
+// account is a binding in the informer's cache. The index points to the same memory, so that each binding is
+// in memory once; it may have a copy only of bindings that share credentials.
 type account struct {
 	engine.Binding
 
@@ -202,8 +202,8 @@ func (a *account) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Name: a.Name, Namespace: a.Namespace, ResourceVersion: a.ResourceVersion}
 }
 
-// account is the transform of the informer: it keeps only the binding. An annotation of kubectl may
-// contain a whole Secret, and managed fields are most of the bytes of a small object.
+// account is the transform of the informer: it keeps only the fields of an account. An annotation of kubectl
+// may contain a whole Secret, and managed fields are most of the bytes of a small object.
 func (d *decoder) account(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *metav1.PartialObjectMetadata:

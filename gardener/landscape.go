@@ -51,7 +51,7 @@ func (c *Client) getNamespace(ctx context.Context) (object, error) {
 		SetHeader("Accept", metadataOnly).Do(ctx), &o)
 }
 
-// Server returns the address of the API server, without secrets.
+// Server returns the scheme and host of the API server, without secrets.
 func (c *Client) Server() string {
 	u := c.api.Get().AbsPath("/").URL()
 	return u.Scheme + "://" + u.Host

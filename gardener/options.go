@@ -40,13 +40,13 @@ type Options struct {
 	Labels map[string]string
 
 	// ShootRuntimeID are the keys of annotations or labels of a Shoot for its runtime id. The first
-	// key with a value counts, its annotation before its label. Without any, the Shoot's name is the
-	// runtime id. Defaults to infrastructuremanager.kyma-project.io/runtime-id and
+	// key with a value counts, its annotation before its label. If no key has a value, the Shoot's name
+	// is the runtime id. Defaults to infrastructuremanager.kyma-project.io/runtime-id and
 	// kcp.provisioner.kyma-project.io/runtime-id.
 	ShootRuntimeID []string
 
 	// ShootTenant are the keys of annotations or labels of a Shoot for its tenant, read like
-	// ShootRuntimeID. Without any, the tenant is unknown. Defaults to account.
+	// ShootRuntimeID. If no key has a value, the tenant is unknown. Defaults to account.
 	ShootTenant []string
 
 	// Budget is how long one call tries again before it ends with
@@ -59,8 +59,8 @@ type Options struct {
 	Timeout time.Duration
 
 	// Warn is called with one line about something that an operator should look
-	// at: a label value that is not understood, a watch that fails. It may be
-	// called concurrently and must not block. Defaults to nothing.
+	// at, such as a label value that is not understood or a watch that fails. It may
+	// be called concurrently and must not block. Defaults to a function that does nothing.
 	Warn func(string)
 }
 

@@ -50,8 +50,8 @@ type target struct {
 // bySecret is the name of the index of the referrers' caches by Secret.
 const bySecret = "secret"
 
-// watchReferrers creates the caches of the bindings that refer to Secrets, in the order in which a
-// Shoot should name them. Only the resource Secrets needs these caches.
+// watchReferrers creates the caches of the bindings that refer to Secrets, one for each of referringResources, in
+// their order. Only the resource Secrets needs these caches.
 func (c *Client) watchReferrers(client dynamic.Interface) error {
 	for _, r := range referringResources {
 		informer := kube.ObjectInformer(client, kube.Watched{
@@ -175,9 +175,9 @@ func (c *Client) cachedReferrer(secret string) (kind, name string, err error) {
 	return "", "", nil
 }
 
-// Referred returns a function that reports whether a Shoot can use a binding. That is true for every
-// binding, but for a Secret only if a binding refers to it, which Referred reads from the server.
-// Error: engine.ErrUnavailable.
+// Referred returns a function that reports whether Shoots can refer to a binding. They can refer to every binding,
+// but to a Secret only if a CredentialsBinding or SecretBinding refers to it, also one that is being deleted.
+// Referred reads these from the server. Error: engine.ErrUnavailable.
 func (c *Client) Referred(ctx context.Context) (func(binding string) bool, error) {
 	if c.opts.Resource != Secrets {
 		return func(string) bool { return true }, nil

@@ -16,8 +16,7 @@ type Renamed struct {
 	Value string `json:"value"`
 }
 
-// Renaming is the change of a binding's label keys. Labels is empty if the binding already has the new
-// keys.
+// Renaming is the change of a binding's label keys. Labels is empty if no label of the binding needs another key.
 type Renaming struct {
 	Binding string
 	Labels  []Renamed

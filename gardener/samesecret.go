@@ -63,7 +63,7 @@ func sameAs(a *account, same []*account) string {
 	return ""
 }
 
-// sameSecret returns the bindings of the cache with the same credentials.
+// sameSecret returns the bindings of the cache with these credentials, none for "".
 func (c *Client) sameSecret(credentials string) []*account {
 	if credentials == "" {
 		return nil
@@ -82,7 +82,7 @@ func (c *Client) sameSecret(credentials string) []*account {
 }
 
 // sameSecretAs returns the bindings of the cache with the credentials of the named one, which is among them; none if
-// the cache does not have it.
+// the cache does not have it or its credentials.
 func (c *Client) sameSecretAs(binding string) []*account {
 	obj, _, err := c.informer.GetIndexer().GetByKey(c.opts.Namespace + "/" + binding)
 	if a, known := obj.(*account); known && err == nil {
@@ -91,8 +91,8 @@ func (c *Client) sameSecretAs(binding string) []*account {
 	return nil
 }
 
-// sameAsCached returns the SameSecretAs of a binding that was read from the server. That says nothing of the
-// credentials: they, and the other bindings that have them, are the cache's.
+// sameAsCached returns the SameSecretAs of a binding of which only the metadata was read from the server. It takes
+// the binding's credentials, and the other bindings with them, from the cache.
 func (c *Client) sameAsCached(b engine.Binding) string {
 	same := c.sameSecretAs(b.Name)
 	for i, a := range same {
@@ -127,7 +127,7 @@ func (c *Client) regroup(credentials string) {
 }
 
 // take puts a binding into the index and notifies the handlers. A binding that has changed its pool is
-// first reported as deleted.
+// first reported as deleted. take warns of a binding that has become a duplicate of another one.
 func (c *Client) take(b *engine.Binding) {
 	known, ok := c.index.Cached(b.Name)
 	c.index.Set(b)

@@ -51,8 +51,9 @@ func (c *Client) Refers(ctx context.Context, binding string) (bool, error) {
 }
 
 // readReferred reads the names of all bindings that Shoots refer to. It repeats a failed list only if a
-// working server asks for a later repeat. Any other failure it returns: Refers then repeats the list for
-// each caller, and reports the failed attempt to the engine.WithAttempts of that caller.
+// working server asks for a later repeat or has forgotten the rest of the list. It returns any other failure:
+// Refers then repeats the list for each caller, and reports the failed attempt to the engine.WithAttempts of
+// that caller.
 func (c *Client) readReferred(ctx context.Context) (map[string]struct{}, error) {
 	ctx = engine.WithAttempts(ctx, func(failed error) error { return failed })
 	found := map[string]struct{}{}
@@ -72,7 +73,7 @@ type shoot struct {
 	} `json:"spec"`
 }
 
-// eachShoot calls f with each Shoot. It calls restart before each attempt.
+// eachShoot calls f with each Shoot. It calls restart before the first call of f, and again if it begins anew.
 func (c *Client) eachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error {
 	if c.opts.Resource == Secrets {
 		return c.eachShootOfSecrets(ctx, restart, f)
@@ -123,9 +124,9 @@ func (o *Options) shoot(meta *metav1.ObjectMeta, binding string) engine.Shoot {
 	}
 }
 
-// named returns the binding that a Shoot names. If it names only a binding of another kind than the
-// Client's, that counts for the Client's binding of the same name: landscapes that move from
-// SecretBindings to CredentialsBindings keep the names, and a used account must not look unused.
+// named returns the binding that a Shoot names. If the accounts are bindings, and the Shoot names only one of the
+// other kind, that counts for the account of the same name: landscapes that move from SecretBindings to
+// CredentialsBindings keep the names, and a used account must not look unused.
 func (c *Client) named(s *shoot) reference { return c.opts.named(s) }
 
 func (o *Options) named(s *shoot) reference {
@@ -137,8 +138,8 @@ func (o *Options) named(s *shoot) reference {
 	return credentials
 }
 
-// marked returns the value of the first key that the object has as annotation or label, "" if it has
-// none.
+// marked returns the value of the first key that has one, as annotation or else as label of the object, "" if no
+// key has one.
 func marked(meta *metav1.ObjectMeta, keys []string) string {
 	for _, key := range keys {
 		if value := first(meta.Annotations[key], meta.Labels[key]); value != "" {

@@ -172,7 +172,7 @@ func (s *Snapshot) Shoots(_ context.Context, f func(engine.Shoot) error) error {
 	return nil
 }
 
-// Referred is as [Client.Referred].
+// Referred is like [Client.Referred], for the objects of the files.
 func (s *Snapshot) Referred(context.Context) (func(binding string) bool, error) {
 	if s.opts.Resource != Secrets {
 		return func(string) bool { return true }, nil

@@ -60,8 +60,8 @@ func (h *Handler) beginServed(t serving.Turn) *attempt {
 	return a
 }
 
-// id returns a unique name of this attempt. Several workers may handle the same event at a time, since
-// every worker serves the waiting room.
+// id returns a unique name of this attempt, the same until rename. Several workers may handle the same event at a
+// time, since every worker serves the waiting room.
 func (a *attempt) id() string {
 	if a.name == "" {
 		a.name = strconv.FormatUint(rand.Uint64(), 36)
@@ -76,8 +76,8 @@ func (a *attempt) relier() string {
 	return network.Attempt(a.id(), strconv.FormatUint(a.stored.expect, 36))
 }
 
-// rename makes relier return other names than before: if Redis executes a return only after its caller has given
-// up, it then frees no block that the attempt has taken meanwhile.
+// rename makes relier return other names than before: a return that Redis executes late, after its caller has given
+// up, then frees no block that the attempt has taken since.
 func (a *attempt) rename() {
 	a.blocks.names, a.name = append(a.blocks.names, a.id()), ""
 }

@@ -84,11 +84,11 @@ func (v *candidates) offer(suggested []engine.Binding) {
 	}
 }
 
-// suggestions returns the candidates from which a script may choose: clean bindings of the pool that are unclaimed or
-// the tenant's own, or any tenant's if the pool is shared. barred are those of them that it must not choose, though it
-// may have chosen one before: they are held back or left out, or internal, except the tenant's own if job.internal is
-// true. The script needs their labels for the generation of such a claim (rule 3). A claim of a binding of another pool
-// would be revoked.
+// suggestions returns the candidates for a script. seen are the clean ones of the pool that are unclaimed or the
+// tenant's own, or any tenant's if the pool is shared; a claim of another pool's binding would be revoked. barred are
+// those in seen that the script must not choose: left out, held back, or internal, except the tenant's own if
+// job.internal is true. They are in seen because the script may have chosen one before, and needs its label for the
+// generation of that claim (rule 3).
 func (v *candidates) suggestions(job claimRequest) (seen []account.Seen, barred []string) {
 	seen = make([]account.Seen, 0, len(v.order))
 	for _, name := range v.order {
@@ -110,7 +110,7 @@ type claimAttempt struct {
 	claimRequest
 	seen    *candidates
 	barred  []string         // the tenant's and unclaimed bindings that the cache shows as barred
-	request account.Request  // its Epoch was known before the directory was read
+	request account.Request  // its Epoch is from before the read of the directory, or from the script that read it
 	decided account.Decision // decision of locateFor that assign has not used yet; no outcome if there is none
 }
 
@@ -153,9 +153,9 @@ func (h *Handler) locateFor(ctx context.Context, job *claimAttempt) (place accou
 	return place, err
 }
 
-// assign finds a binding for a runtime. If its claim is not confirmed yet, assign writes the label and
-// confirms the claim. The decision that it returns without an error may be answered. After every write that
-// may have failed it starts over with the script, until ctx ends.
+// assign finds a binding for a runtime. If its claim is not confirmed yet, assign writes the label and confirms the
+// claim. The decision that it returns without an error may be answered. If a write finds the binding changed or gone,
+// or its result is unknown, assign starts over with the script, until ctx ends.
 func (h *Handler) assign(ctx context.Context, job *claimAttempt) (decision account.Decision, err error) {
 	for n := firstSuggestions; ; {
 		decision, job.decided = job.decided, account.Decision{}
@@ -225,7 +225,7 @@ func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.
 	b, mark := known.binding, engine.Mark{Tenant: job.tenant, Generation: d.Generation, Epoch: d.Epoch}
 	switch {
 	case b.Dirty || (b.Tenant != "" && b.Tenant != job.tenant) || b.Pool() != job.pool,
-		b.Tenant == "" && (b.Deleting || d.Claiming && (b.HeldBack() || b.Internal)): // since the cache offered it
+		b.Tenant == "" && (b.Deleting || d.Claiming && (b.HeldBack() || b.Internal)): // has become so since the cache offered it
 		if !known.live {
 			// The cache may be out of date. Revoke only by what the API says.
 			return false, h.read(ctx, d.Binding, seen)
@@ -265,8 +265,8 @@ func (h *Handler) confirmClaim(ctx context.Context, job claimRequest, d account.
 	return h.counters.Confirm(ctx, job.pool.Name(), claim)
 }
 
-// label writes the mark on the binding, fenced by the resourceVersion of seen, and reports the result to
-// the observer.
+// label writes the mark on the binding, fenced by the resourceVersion of seen. It reports the result to the observer,
+// except a bulkhead.Error.
 func (h *Handler) label(ctx context.Context, job claimRequest, seen engine.Binding, mark engine.Mark) (engine.Binding, error) {
 	ctx, end := h.span(ctx, "claim", attribute.String("hap.binding", seen.Name))
 	defer end()
@@ -277,7 +277,7 @@ func (h *Handler) label(ctx context.Context, job claimRequest, seen engine.Bindi
 		happened(ctx, happenedClaim+string(claimResult(err)), err)
 	}
 	if bulkhead.Held(err) {
-		return written, err // Gardener was not asked
+		return written, err // Gardener was not asked, or not again
 	}
 	h.observer.Claim(ctx, observe.Claim{
 		Binding: seen.Name, Pool: job.pool.Name(), Runtime: job.runtime,

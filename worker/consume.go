@@ -99,15 +99,15 @@ type delivery struct {
 	event     events.Event
 	invalid   error     // why the event can never be processed; nil for a valid one
 	subject   string    // of the reply; "" if the event was too unreadable to tell
-	number    uint64    // of the delivery, from 1
-	sequence  uint64    // in the stream of events
+	number    uint64    // of the delivery, from 1; 0 in supersede
+	sequence  uint64    // in the stream of events; 0 for a request from the waiting room
 	published time.Time // when the stream stored it; zero for a request from the waiting room
 
-	served bool // the event is a request from the waiting room
+	served bool // the event is a request that is served from the waiting room
 	inTurn bool // the request is the next of its queue, so it may claim although others wait
 }
 
-// decode decodes a message. A message that cannot be decoded sets delivery.invalid.
+// decode decodes a message. If it is no valid event, delivery.invalid says why.
 func (h *Handler) decode(msg jetstream.Msg) delivery {
 	d := delivery{number: 1}
 	if meta, err := msg.Metadata(); err == nil {

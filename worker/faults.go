@@ -23,8 +23,8 @@ const (
 	longestFaultPause = time.Minute
 )
 
-// ownDoing reports whether the event itself causes the error, so that each retry would fail too: a
-// panic, or an answer that cannot be stored.
+// ownDoing reports whether the event itself probably causes the error, so that each retry would fail too: a panic, or
+// an answer or waiting request that cannot be stored.
 func ownDoing(err error) bool {
 	_, panicked := errors.AsType[*crash.Panic](err)
 	return panicked || errors.Is(err, storage.ErrUnstorable)
@@ -75,9 +75,9 @@ func (w *Worker) answerGuarded(ctx context.Context, a *attempt) (outcome, error)
 	return ended, nil
 }
 
-// refuse rejects an event that cannot be handled, and takes back its assignment and blocks (rule 11). If a
-// final reply is stored already, that reply stands. refuse begins a new attempt, and uses no state of the
-// failed one.
+// refuse rejects an event that cannot be handled, and takes back its assignment and blocks (rule 11). If a final reply
+// is stored already, that reply stands. An event whose reply subject is unknown only becomes a dead letter. refuse
+// begins a new attempt, and uses no state of the failed one.
 func (h *Handler) refuse(ctx context.Context, d delivery, why error) (out outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, h.budget)
 	defer cancel()

@@ -22,8 +22,8 @@ func failedPart(of bulkhead.Part, err error) bool {
 	return errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrUnknownResult) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// unavailable reports whether err means that Gardener is unavailable. An open circuit of Redis does not
-// count.
+// unavailable reports whether err means that Gardener is unavailable, or refuses a write (engine.ErrRefused). An open
+// circuit of Redis does not count.
 func unavailable(err error) bool {
 	if held, is := errors.AsType[*bulkhead.Error](err); is {
 		return held.Part.Dependency != bulkhead.Records
@@ -31,8 +31,8 @@ func unavailable(err error) bool {
 	return errors.Is(err, engine.ErrUnavailable)
 }
 
-// guardedCounters fail at once while the circuit of the pool's records is open. Only the four methods below
-// are guarded. One of them is usually the first call that an event makes on the records of a pool.
+// guardedCounters guard the four methods below: while the circuit of the pool's records is open, they fail at once,
+// except one call a second. One of them is usually an event's first call on the records of a pool.
 type guardedCounters struct {
 	Counters
 	parts *bulkhead.Bulkheads
@@ -54,9 +54,9 @@ func (g guardedCounters) InUse(ctx context.Context, pool, binding string) (int, 
 	return bulkhead.Ask(g.parts, bulkhead.Part{Dependency: bulkhead.Records, Pool: pool}, func() (int, error) { return g.Counters.InUse(ctx, pool, binding) })
 }
 
-// guardedGardener guards the methods below: a call fails at once while the circuit of its part is open. The
-// parts are the reads of a pool's bindings, the writes of their labels, and the list of the Shoots. An event
-// that makes such a call no longer counts toward Options.Concurrency (leavePlace).
+// guardedGardener guards the methods below in the same way. The parts are the reads of a pool's bindings, the writes of
+// their labels, and the list of the Shoots. An event that makes such a call no longer counts toward
+// Options.Concurrency (leavePlace).
 type guardedGardener struct {
 	Gardener
 	parts *bulkhead.Bulkheads

@@ -75,8 +75,8 @@ func newHandler(o *Options) *Handler {
 	}
 }
 
-// Handle handles and settles one message, and reports the outcome to Options.Observer. A started
-// worker calls it for each message; it also works without Start.
+// Handle handles and settles one message, and reports the outcome to Options.Observer. The handlers of a started
+// worker call it; it also works without Start.
 func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
 	begin := w.now()
 	a := w.begin(w.decode(msg))
@@ -96,8 +96,8 @@ func (w *Worker) Handle(ctx context.Context, msg jetstream.Msg) {
 	w.observer.Event(ctx, info)
 }
 
-// guarded handles an event and recovers from panics. If the event itself causes the failure (ownDoing),
-// it is redelivered after a pause that grows; after mostFaults it is rejected and dead-lettered.
+// guarded handles an event and recovers from panics. If the event itself causes the failure (ownDoing), it is
+// redelivered after a pause that grows. The failure number mostFaults ends it (refuse).
 func (w *Worker) guarded(ctx context.Context, a *attempt) outcome {
 	var out outcome
 	err := crash.Guard(func() error { out = w.handle(ctx, a); return out.failed })
@@ -128,8 +128,8 @@ func (w *Worker) guarded(ctx context.Context, a *attempt) outcome {
 	return out
 }
 
-// handle answers an event and returns its outcome. It retries transient errors with backoff until the
-// budget is spent, except futile ones.
+// handle answers an event and returns its outcome. After an error that is not futile it retries, with backoff, until
+// the budget is spent.
 func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	h.observer.Step(ctx, observe.StepReceived)
 	if a.subject == "" {
@@ -181,8 +181,8 @@ func (h *Handler) retry(within context.Context, a *attempt, last error) (out out
 }
 
 // answer takes an event through its phases until a reply stands or an error ends it; docs/architecture.md and
-// docs/life.md number the phases in the same way. The first final reply stands, since each reply is published
-// with the sequence that was read before its decision (rule 11).
+// docs/life.md number the phases in the same way. The first final reply stands: NATS refuses a reply if another was
+// stored after the last one that this attempt knows (rule 11).
 func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 	for {
 		// 0 read: a reply that is stored already may stand.
@@ -210,7 +210,7 @@ func (h *Handler) answer(ctx context.Context, a *attempt) (outcome, error) {
 			// 5 follow up: what the stored reply entails.
 			return h.published(ctx, a, reply)
 		}
-		a.markUnsure() // a reply may be stored now: the next turn of the loop, or the next attempt, reads it first
+		a.markUnsure() // a reply may be stored now: the next turn of the loop, or the next call, reads it first
 		if !errors.Is(err, storage.ErrWrongLastSequence) {
 			return outcome{}, err
 		}
@@ -246,9 +246,9 @@ func (h *Handler) dispatch(ctx context.Context, a *attempt) (events.Reply, error
 	}
 }
 
-// publish stores a reply. Before a waiting reply, it stores the request in the waiting room, unless the
-// request is served from there for the same pool: so no request has a waiting reply without being there. It
-// shortens a reply that NATS refuses as too large.
+// publish stores a reply. Before a waiting reply, it stores the request in the waiting room, unless the request is
+// served from there for the same pool: so a request is in the room before its waiting reply is stored. It shortens a
+// reply that cannot be stored as it is, for example because it is too large for NATS.
 func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error {
 	if a.enters(r) {
 		a.markEntering()
@@ -279,9 +279,9 @@ func (h *Handler) publish(ctx context.Context, a *attempt, r events.Reply) error
 	return err
 }
 
-// published does what has to follow the storage of a reply (phase 5 in docs/architecture.md). If the reply is a
-// rejection, it takes back what an earlier attempt, perhaps by other rules, has assigned. It sends the copy to
-// the inbox, and removes the request from the waiting room if the reply is final.
+// published does what has to follow the storage of a reply (phase 5 in docs/architecture.md): it takes back what an
+// earlier attempt has taken and this reply does not name (giveUp, outlive), sends the copy to the inbox, and removes
+// the request from the waiting room if the reply is final.
 func (h *Handler) published(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	h.observer.Step(ctx, observe.StepPublished)
 	if published := a.trace.times.Published; r.Status == events.StatusAssigned && !published.IsZero() {

@@ -36,7 +36,7 @@ func (h *Handler) follow(ctx context.Context, a *attempt, job *claimAttempt, pla
 }
 
 // movesAt returns when to look again at a request whose rule leads elsewhere: as soon as it may move, or after another
-// moveEvery if that is now and it could not.
+// moveEvery if it may move already and could not.
 func (h *Handler) movesAt(a *attempt) time.Time {
 	now := h.clock.Now()
 	if may := a.waits.entered.Add(moveEvery); may.After(now) {

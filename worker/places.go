@@ -20,14 +20,14 @@ const (
 	fewQueued       = 2048
 	mostQueued      = 8192
 	mostQueuedBytes = 8 << 20
-	// roomWait is how long enqueue blocks at most while the queue is full. Then the event goes back to the stream.
+	// roomWait is how long enqueue blocks at most while the queue is full. Then events go back to the stream.
 	roomWait = 100 * time.Millisecond
 	// slowPlaces is the number of additional handlers for each one of Options.Concurrency. It bounds the
 	// events that wait for Gardener and do not count toward Options.Concurrency (leavePlace).
 	slowPlaces = 13
-	// heldTurns is the number of events that are answered at a time after an open circuit has refused
-	// their calls (awaitTurn). When a circuit opens, the calls of thousands of events may fail at once,
-	// and these events must not slow down the others.
+	// heldTurns is the number of events without a place that are answered at a time after an open circuit has
+	// refused their calls (awaitTurn). When a circuit opens, the calls of thousands of events may fail at once, and
+	// these events must not slow down the others.
 	heldTurns = 8
 	// patience is the number of deliveries after which the redelivery delay grows.
 	patience = 4

@@ -19,8 +19,8 @@ import (
 type Counters interface {
 	// Runtimes and their pools.
 
-	// Locate returns the place of a runtime for a provision. A runtime without a place gets pool as
-	// its place. The place of a runtime that was deprovisioned before it had a pool is Gone.
+	// Locate returns the place of a runtime for a provision. A runtime without a place gets pool as its place. The
+	// place of a runtime that was deprovisioned before it had a pool, or is about to be forgotten, is Gone.
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
 	// Place returns the place of a runtime, or the zero Place if it is unknown.
 	Place(ctx context.Context, runtime string) (account.Place, error)
@@ -58,15 +58,15 @@ type Counters interface {
 
 	// The end of requests, assignments and runtimes.
 
-	// Refuse ends a waiting request at its deadline (rule 12). The outcome is Refused or, if nothing has
-	// changed, Superseded (the runtime is gone), Assigned (it has a binding) or Moved (it has left the pool).
+	// Refuse ends a waiting request at its deadline (rule 12). The outcome is Refused or, if nothing has changed,
+	// Superseded (the runtime is gone), Foreign (another tenant's), Assigned (it has a binding) or Moved (left the pool).
 	Refuse(ctx context.Context, place account.Place, runtime, request, tenant string) (account.Decision, error)
 	// Leave takes a runtime without an account out of its pool. It returns the sequence under
 	// which the runtime left, and whether it did (rule 16). A runtime stays if it has an account or is gone,
 	// if it waits by another request or for another tenant, or if this request was refused.
 	Leave(ctx context.Context, place account.Place, runtime, request, tenant string) (sequence int64, left bool, err error)
-	// TakeBack undoes the assignment or the waiting of a request whose stored answer is no
-	// assignment (rule 11). The assignment stays if other requests of the runtime rely on it too, or if it is
+	// TakeBack undoes the assignment or the waiting of a request whose stored answer is no assignment (rule 11). The
+	// assignment stays if other requests of the runtime rely on it too, if it was adopted from a Shoot, or if it is
 	// another tenant's.
 	TakeBack(ctx context.Context, pool, runtime, request, tenant string) error
 	// ReleaseRuntime marks a runtime as gone and, if it was on a binding, decrements that binding's
@@ -113,7 +113,7 @@ type Gardener interface {
 	Get(ctx context.Context, name string) (engine.Binding, error)
 	// Referrer returns the kind and name by which a Shoot refers to the binding. For a Secret, these
 	// are of the CredentialsBinding or SecretBinding that refers to the Secret; if there is none,
-	// the error is an engine.Error with CodeUnknownBinding. If it cannot be asked, the error is
+	// the error is an engine.Error with CodeUnknownBinding. If the API cannot be asked, the error is
 	// engine.ErrUnavailable.
 	Referrer(ctx context.Context, binding string) (kind, name string, err error)
 

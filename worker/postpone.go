@@ -14,10 +14,9 @@ func (a answer) waiting(reason events.WaitingReason, until time.Time) events.Rep
 	return r
 }
 
-// postponed returns the outcome of an event that could not be answered, since its budget is spent or a
-// circuit is open. If Gardener is unavailable, a provision continues in the waiting room, so that it
-// keeps no handler busy, unless the deadline has passed or the pool is unknown. Any other event is
-// redelivered.
+// postponed returns the outcome of an event that could not be answered: its budget is spent, or the error is futile.
+// If Gardener is unavailable or refuses the label, a provision continues in the waiting room, so that it keeps no
+// handler busy, unless its deadline has passed, its pool is unknown, or that fails. Any other event is redelivered.
 func (h *Handler) postponed(ctx context.Context, a *attempt, err error) outcome {
 	if !unavailable(err) || a.event.Provision == nil || a.pool == "" || ctx.Err() != nil {
 		return notNow(ctx, err)

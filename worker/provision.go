@@ -179,8 +179,8 @@ func (h *Handler) outlive(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// returnRanges frees the blocks of the attempt by, or of all attempts if by is the id of the event, and wakes requests
-// that wait for blocks. Call it only when no answer can name the blocks any more.
+// returnRanges returns the blocks of the attempt by, or of all attempts if by is the id of the event. If that frees
+// any, it wakes requests that wait for blocks. Call it only when no answer can name the blocks any more.
 func (h *Handler) returnRanges(ctx context.Context, e events.Event, by string) error {
 	freed, _, err := h.ranges.Return(ctx, e, by)
 	if freed {
@@ -332,8 +332,8 @@ func (a answer) exhausted() events.Reply {
 	return r
 }
 
-// superseded returns the answer to a provision whose runtime is gone. pool is "" if the runtime
-// never had a pool.
+// superseded returns the answer to a provision whose runtime is gone. pool is "" if the runtime never had a pool, or
+// is about to be forgotten.
 func superseded(e events.Event, pool string, sequence int64) events.Reply {
 	r := rejected(e, &engine.Error{
 		Code: engine.CodeSuperseded,

@@ -13,7 +13,7 @@ import (
 const (
 	// mostPassed bounds the rules that a decision record lists as not chosen.
 	mostPassed = 3
-	// mostAttempts is the maximum number of label writes in a decision record. It has the last ones.
+	// mostAttempts is the maximum number of label writes and revocations in a decision record. It has the last ones.
 	mostAttempts = 8
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// deprovision releases a runtime (rule 7) and returns the reply. If its account has no runtimes left, the
-// account drains, and is marked dirty at once if no Shoot refers to it any more. A shared account does not
-// drain, and an internal one is not marked.
+// deprovision releases a runtime (rule 7) and returns the reply. If its account has no runtimes left, the account
+// drains, and is marked dirty at once if no Shoot refers to it any more (emptied). A shared account does not drain,
+// and an internal one is not marked.
 func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, error) {
 	e := a.event
 	r := replyFor(e, events.StatusReleased)
@@ -27,8 +27,8 @@ func (h *Handler) deprovision(ctx context.Context, a *attempt) (events.Reply, er
 	}
 	h.observer.Step(ctx, observe.StepLocated)
 	if place.Gone {
-		// The runtime never had a place, so nothing is left to release. The sequence lets a
-		// rebuild rank this reply above a provision that is still in flight.
+		// The runtime never had a place, or is about to be forgotten: nothing is left to release. The sequence
+		// lets a rebuild rank this reply above a provision that is still in flight.
 		r.Decision = &events.Decision{Sequence: place.Sequence}
 		a.trace.unknown(e.Source)
 		return r, nil
@@ -100,8 +100,8 @@ func (h *Handler) waitsForAnother(ctx context.Context, runtime, tenant string) (
 
 // emptied marks an account without runtimes dirty, or frees it if no request was answered with its claim. It
 // returns r with MarkedDirty or, if the account is left to the sweep, with Draining: that the runtime is gone does not
-// depend on the mark. Gardener has half of the budget for it. If the account was freed or needs no mark, for example
-// because it has runtimes again, r has neither.
+// depend on the mark. It asks Gardener only until half of the budget is spent. If the account was freed or needs no
+// mark, for example because it has runtimes again, r has neither.
 func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left account.Departure) (events.Reply, error) {
 	if left.State != account.Draining && left.State != account.Dirtying {
 		return r, nil // revived or freed meanwhile: nothing to mark
@@ -188,11 +188,11 @@ func (h *Handler) release(ctx context.Context, a *attempt) (events.Reply, error)
 
 // freed removes the labels of the binding, unless this release has done so before. It returns the binding,
 // and its pool as it was read: until the labels are removed, that is the pool of the claim, which may differ
-// from the pool that the labels name. After every write that may have failed it reads the binding again.
+// from the pool that the labels name. After a conflict or an unknown result it reads the binding again.
 //
 // Between read and write it stores a mark in the ledger (rule 11). If another attempt has stored an answer,
 // the mark fails and the labels stay. After the mark, no answer that was decided earlier can be stored. A
-// later attempt finds the binding as it was read here, or released by this request.
+// later attempt finds the binding as it was read here, or released by this request (Binding.ReleasedBy).
 func (h *Handler) freed(ctx context.Context, a *attempt) (b engine.Binding, from string, err error) {
 	e := a.event
 	for {

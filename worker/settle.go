@@ -84,7 +84,7 @@ func notNow(ctx context.Context, err error) outcome {
 }
 
 // settle acks, naks or terminates the message. If there is no room for a dead letter, it may change the
-// outcome to observe.Lost. After an error the message is redelivered, which is safe.
+// outcome to observe.Lost. After an error the message may be redelivered, which is safe.
 func (w *Worker) settle(ctx context.Context, msg jetstream.Msg, d *delivery, o *outcome) error {
 	var err error
 	switch o.verdict {

@@ -11,9 +11,9 @@ import (
 // SharedPools sets the names of the shared pools that Redis or the labels know.
 func (h *Handler) SharedPools(names []string) { h.shared.Store(&names) }
 
-// inSharedUse reports whether a shared pool still counts runtimes on an account whose labels no longer
-// say shared. The label cannot show this, since no claim is written on a shared account. Before the first call
-// of SharedPools it returns false. It asks for a rebuild of all pools that are not built, and returns the first error.
+// inSharedUse reports whether a shared pool still counts runtimes on an account whose labels no longer say shared. The
+// label cannot show this, since no claim is written on a shared account. Before the first call of SharedPools it
+// returns false. It passes over pools that are not built, asks for their rebuild, and returns the first error.
 func (h *Handler) inSharedUse(ctx context.Context, binding string) (bool, error) {
 	pools := h.shared.Load()
 	if pools == nil {

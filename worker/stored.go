@@ -8,10 +8,9 @@ import (
 	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
-// waitsOn leaves a request without an account in the waiting room. If the sequence of its record in Redis is
-// not that of the stored waiting reply, another worker has taken the old record back, perhaps because it has
-// answered the request. So waitsOn then reads the ledger. If the request is answered, the new record is taken
-// back too (rule 12).
+// waitsOn leaves a request without an account in the waiting room. If the sequence of its record in Redis is not that
+// of the stored waiting reply, another worker may have answered the request and taken the old record back. So waitsOn
+// then reads the ledger. If the request is answered, the new record is taken back too (rule 12).
 func (h *Handler) waitsOn(ctx context.Context, a *attempt, r events.Reply) (outcome, error) {
 	if r.Decision.Sequence != a.waits.decision {
 		if out, err := h.readStored(ctx, a); out.ended() || err != nil {

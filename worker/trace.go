@@ -40,7 +40,7 @@ func settledAs(ctx context.Context, i *observe.Event) {
 // The events of spans.
 const (
 	happenedClaim   = "claim "               // followed by the ClaimResult of a label that was not written
-	happenedRetry   = "trying again"         // after a transient error
+	happenedRetry   = "trying again"         // after an error that is not futile
 	happenedAnother = "another reply stands" // another worker was faster with a reply to the request
 )
 

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// While HAP_DEAD has no room for their dead letters, a worker keeps up to mostUnburied events pending,
-	// but no more than MaxAckPending/unburiedShare: events count as pending during the redelivery delay too.
+	// While HAP_DEAD has no room for their dead letters, a worker keeps up to mostUnburied events pending, but no more
+	// than MaxAckPending/unburiedShare (at least one): events count as pending during the redelivery delay too.
 	mostUnburied  = 64
 	unburiedShare = 64
 	// longestUnburied bounds the delay before such an event is redelivered.

@@ -40,7 +40,8 @@ func faultOf(err error) serving.Fault {
 	}
 }
 
-// answerWaiting tries to answer one waiting request, within serving.Budget.
+// answerWaiting tries to answer one waiting request, within serving.Budget. After a failure it takes up to AckWait/3
+// each to return network blocks (abandon) and to read the ledger (answeredMeanwhile).
 func (w *Worker) answerWaiting(ctx context.Context, t serving.Turn) (serving.Result, error) {
 	all, r := ctx, t.Request
 	ctx, cancel := context.WithTimeout(ctx, serving.Budget)

@@ -57,21 +57,21 @@ type Options struct {
 	Namespace string // of the bindings
 	Kind      string // of the bindings, as replies name it
 
-	// Concurrency is how many events are handled at once, beside those that wait for Gardener (leavePlace).
-	// Defaults to 288.
+	// Concurrency is how many events are handled at once, besides those that have left their place to wait for
+	// Gardener (leavePlace). Defaults to 288.
 	Concurrency int
-	// MaxAckPending is the consumer's limit of events that are delivered and not acknowledged. The bound of a
-	// worker's queue is an eighth of it, but not below 2,048 and not above 8,192 events.
+	// MaxAckPending is the consumer's limit of events that are delivered and not acknowledged. A worker's queue holds
+	// up to an eighth of it, but at least 2,048 and at most 8,192 events (fewQueued, mostQueued).
 	MaxAckPending int
 	// AckWait is the configured AckWait of the consumer: the server redelivers a message after this time without
 	// an acknowledgement or progress. The worker reports progress after each third of this time, or of the
 	// consumer's AckWait on the server if that is shorter. Defaults to 30 s.
 	AckWait time.Duration
-	// Budget is how long a handler retries transient errors. After that the event goes back to the
-	// stream, or to the waiting room (see postponed). Defaults to 20 s.
+	// Budget is how long a handler retries an event after errors that are not futile. After that the event goes
+	// back to the stream, or to the waiting room (see postponed). Defaults to 20 s.
 	Budget time.Duration
-	// ServeEvery is how often the worker reads new requests from the waiting room. It also
-	// bounds how late a failed or expired request is tried again. Defaults to 1 s.
+	// ServeEvery is the pause between two rounds of the waiting room without a wake. Each round reads new requests
+	// and tries those that are due, for example at their deadline. Defaults to 1 s.
 	ServeEvery time.Duration
 	// Drain is how long Stop waits for events in flight before it cancels them. Defaults to 25 s.
 	Drain time.Duration
@@ -177,9 +177,9 @@ func (w *Worker) InFlight() int {
 	return n
 }
 
-// Stuck returns an error if an event has been in flight for longer than three times the sum of
-// Options.Budget and Options.AckWait, otherwise nil. Only a bug of this program causes that, and only a
-// restart ends it.
+// Stuck returns an error if an event has been in flight for longer than three times the sum of Options.Budget and
+// Options.AckWait, otherwise nil. The cause is a bug, or that many events wait for their turn (awaitTurn) while NATS
+// does not answer either.
 func (w *Worker) Stuck() error {
 	limit := 3 * (w.opts.Budget + w.opts.AckWait)
 	for i := range w.places {

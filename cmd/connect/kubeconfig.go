@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// lookEvery is how often the kubeconfig is checked for changes. After a refusal it is checked at once.
+// lookEvery is how long a request relies on the last check of the kubeconfig for changes. After an answer 401 it is
+// checked at once.
 const lookEvery = 10 * time.Second
 
 // following returns a copy of config. Requests by the copy use the present credentials of the kubeconfig in

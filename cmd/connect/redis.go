@@ -40,7 +40,7 @@ func passwordIn(file, key string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		password, err := secretFile(file)
 		if err == nil && password == "" {
-			// Without a password the client sends none, and would keep a connection that may ask nothing.
+			// With an empty password the client would not authenticate, and would keep a connection that may send no command.
 			err = fmt.Errorf("%s is empty", file)
 		}
 		if err != nil {

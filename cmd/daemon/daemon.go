@@ -52,7 +52,7 @@ type Options struct {
 	// logger then log to the log of this run.
 	Process bool
 
-	// OnStep is called at every step of every event; tests stop the process there.
+	// OnStep is called at every step (observe.Step) of events and rebuilds; tests stop the process there.
 	OnStep func(observe.Step)
 	// Retention, if set, is called with the purger before it runs, and may change its times: tests cannot
 	// wait for hours until released runtimes are forgotten.
@@ -182,7 +182,7 @@ func (d *daemon) work(ctx, background context.Context) error {
 	obeyLimit()
 	collectByUse()
 	d.log.Info("starting", "version", d.opts.Version, "rules", d.rules.Get().Rules().Len())
-	d.tel.Metrics.Consuming(func() error { return errStarting }) // what it waits for may not come
+	d.tel.Metrics.Consuming(func() error { return errStarting }) // hap_consumer_up is 0 until the worker takes events
 	if err := d.open(ctx, background); err != nil {
 		return err
 	}

@@ -20,11 +20,11 @@ func (d *daemon) followFile(ctx context.Context, path string, seen uint64, chang
 	})
 }
 
-// firstListWithin is how long the start of a worker waits for the first list of an object without which it can
-// serve: a minute of silence, or a right that is missing, must not keep it from all other requests.
+// firstListWithin is how long a worker that starts waits for the first list of an object without which it can serve:
+// an API server that does not answer, or a missing right, must not keep it from the requests that do not need the object.
 const firstListWithin = 10 * time.Second
 
-// firstList waits up to firstListWithin until synced returns. Then it logs a warning, and the worker starts as
+// firstList waits up to firstListWithin until synced returns nil. Otherwise it logs a warning, and the worker starts as
 // if the object did not exist; the watch goes on. It returns an error only if ctx ends.
 func (d *daemon) firstList(ctx context.Context, object string, synced func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, firstListWithin)

@@ -65,7 +65,7 @@ func (d *daemon) openLandscape(ctx context.Context) error {
 	return err
 }
 
-// check compares the landscapes of Gardener, the ledger and Redis. If they are equal, it writes the record
+// check compares the landscapes of Gardener, the ledger and Redis. If they can be one, it writes the record
 // of the ledger or of Redis that is missing or has no cluster; for the ledger see name. If they differ, it
 // writes nothing and returns an *engine.ForeignError. Other errors say which part it could not read.
 func (i *identity) check(ctx context.Context) error {

@@ -16,7 +16,7 @@ import (
 // configured format.
 func logLibraries(log *slog.Logger) {
 	klog.SetSlogLogger(log)
-	// What fails in Redis is returned to the caller as well, who tells it.
+	// At level debug: failures of calls of Redis are also returned to the callers, which report them.
 	connection.LogBy(func(ctx context.Context, line string) { log.DebugContext(ctx, "Redis library", "line", line) })
 	var failures kube.Failures
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {

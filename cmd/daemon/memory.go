@@ -14,9 +14,9 @@ import (
 )
 
 // A worker has a small heap, and with Go's default a busy one spends more than a tenth of its time on collections,
-// each of which comes when the heap has grown by 100 % of what is in use. So it may grow by up to mostGrowth,
-// but only by growth where more is in use: a rebuild or an audit of a million runtimes uses hundreds of MB. With a
-// limit (GOMEMLIMIT), collections come as early as the limit requires.
+// each of which comes when the heap has grown by 100 % of what is in use. So a small heap may grow by mostGrowth
+// percent, a larger one by growth bytes, but none by less than leastGrowth percent: a rebuild or an audit of a million
+// runtimes uses hundreds of MB. With a limit (GOMEMLIMIT), collections come as early as the limit requires.
 const (
 	growth      = 128 << 20 // bytes
 	mostGrowth  = 300       // percent
@@ -35,8 +35,8 @@ var collectByUse = sync.OnceFunc(func() {
 	}
 })
 
-// collected sets the growth until the next collection, which calls it again: it comes when nothing refers to a value,
-// as is the case with this one from the start.
+// collected sets the growth until the next collection. It makes itself the cleanup of a value to which nothing refers,
+// so the runtime calls it again after that collection.
 func collected(last int) {
 	inUse := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(inUse)
@@ -58,13 +58,13 @@ var obeyLimit = sync.OnceFunc(func() {
 	}
 })
 
-// giveBackEvery is how often free memory is returned to the operating system, unless that takes long.
+// giveBackEvery is how often a worker looks whether to return free memory to the operating system. If that takes long,
+// it is done less often (loop.Pace).
 const giveBackEvery = time.Minute
 
-// giveBack returns free memory to the operating system every giveBackEvery until ctx ends: a rebuild,
+// giveBack returns free memory to the operating system every giveBackEvery, if much is free, until ctx ends: a rebuild,
 // an audit or a burst of events leaves much of it. The Go runtime alone keeps free memory up to its heap
-// goal (see growthAt), although a worker is idle most of the time. Each time costs one collection, so it has to be
-// worth it.
+// goal (see growthAt), although a worker is idle most of the time. Each return costs one collection.
 func giveBack(ctx context.Context) {
 	var pace loop.Pace
 	loop.Run(ctx, loop.Options{Every: giveBackEvery}, func(context.Context) error {
@@ -76,8 +76,8 @@ func giveBack(ctx context.Context) {
 	})
 }
 
-// muchIsFree reports whether more than a quarter of what is in use is free and was not returned. The runtime itself
-// collects every two minutes, so that what is no longer in use becomes free.
+// muchIsFree reports whether the free memory of the heap that was not returned exceeds a quarter of what is in use. The
+// runtime itself collects at least every two minutes, so that what is no longer in use becomes free.
 func muchIsFree() bool {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(heap)

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/telemetry"
 )
 
-// observer passes facts about the worker to the log, the metrics, the page and tests.
+// observer passes facts about the worker to the log, the metrics, the page, the Events about bindings and tests.
 func (d *daemon) observer() observe.Observer {
 	o := observe.Join(d.tel.Metrics.Observer(), telemetry.LogObserver(d.log), observe.Observer{OnEvent: d.recent.OnEvent})
 	if notes := d.parts.notes; notes != nil {

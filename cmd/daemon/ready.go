@@ -72,7 +72,7 @@ func (d *daemon) checks() []telemetry.Check {
 
 // redisBuilt checks that Redis answers, and that the first and the last bucket of the directory are built
 // and, once Gardener is connected, all pools that have bindings. Their epochs must be in force. It sets the
-// gauge of the result, unless it cannot read which epochs are: that is for NATS to say.
+// gauge of the result, unless NATS does not answer which epochs are in force.
 func (d *daemon) redisBuilt(ctx context.Context) error {
 	places := []string{account.BucketName(0), account.BucketName(account.Buckets - 1)}
 	if d.parts.up.gardener.up.Load() {

@@ -76,10 +76,10 @@ func (d *daemon) watchStreams(ctx context.Context) {
 	}, d.lookForStreams)
 }
 
-// lookForStreams creates the streams of the waiting room and of the dead letters if they are gone, as without them
-// no request can begin to wait, and no event be given up. That of the events is created when its consumer is opened
-// again, and so is that of the replies, which has to be restored from a copy before. A stream that stays away is the
-// error, and /readyz has it.
+// lookForStreams creates streams that are gone, if nats.manage is true: without the waiting room no request can begin to
+// wait, and without the dead letters no event be given up. It leaves the streams of the events and of the replies to
+// setup, which creates them when the consumer is opened again: before that, the replies have to be restored from a copy.
+// The error names the streams that are still gone, and /readyz shows it.
 func (d *daemon) lookForStreams(ctx context.Context) error {
 	o, subjects := d.streamOptions(), d.parts.subjects
 	defined, err := o.Streams()

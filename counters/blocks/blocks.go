@@ -152,8 +152,8 @@ func acquiredOf(r *script.Reply) (network.Acquired, error) {
 //	ARGV[1] -> cluster
 //	ARGV[2] -> request, "" for all
 //
-//	Returns {'OK', the dropped records as JSON} and, if ARGV[2] is one attempt, the other attempts at the same
-//	request that still rely on blocks
+//	Returns {'OK', the dropped records as JSON} and, if ARGV[2] is one attempt, the request itself and the other
+//	attempts at it, as far as they still rely on blocks
 var returnScript = script.New("return ranges", []string{space}, `
 local kept, gone, out, seen = {}, {}, {}, {}
 local whole = string.match(ARGV[2], '^[^#]*')

@@ -36,8 +36,8 @@ func (r *Ranges) RenewRebuild(ctx context.Context, token string, now time.Time) 
 	return r.site.RenewRebuild(ctx, token, now)
 }
 
-// Install replaces the ranges by the state (rule 13e), and reports whether they are built from it. It
-// returns false if they were built meanwhile or another token has the rebuild by now. A repeat after
+// Install replaces the ranges by the state (rule 13e), and reports whether they are built under this token. It
+// returns false if another rebuild has built them, or if the rebuild is no longer the token's. A repeat after
 // success returns true. Errors as of counters.Store.Install.
 func (r *Ranges) Install(ctx context.Context, token string, state network.State) (bool, error) {
 	parts, err := stageRanges(state)
@@ -133,8 +133,8 @@ func (r *Ranges) State(ctx context.Context) (network.State, error) {
 	return state, nil
 }
 
-// builtScript asks whether the ranges are built. The answer {'NOTBUILT'} comes from the part that begins every
-// script.
+// builtScript asks whether the ranges are built. If they are not, the parts that script.New adds return
+// {'NOTBUILT'}.
 //
 //	KEYS -> see space
 //

@@ -64,8 +64,8 @@ return out
 `)
 
 // Room returns the number of free blocks of each size in each parent, by the parent's id. Free space counts
-// as the fewest blocks that it consists of: a free /16 is one /16, and no /17. The cost does not grow with
-// the held blocks. Errors: account.ErrNotBuilt, or an *engine.Error of Redis.
+// as the fewest blocks that it consists of: a free /16 is one /16, and no /17. The cost hardly grows with the
+// number of blocks. Errors: account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Room(ctx context.Context) (map[string]network.Room, error) {
 	got, err := r.site.Run(ctx, roomScript)
 	if err != nil {

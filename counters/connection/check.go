@@ -16,8 +16,8 @@ import (
 var ErrEvicts = errors.New("the server would forget assignments")
 
 // Check checks the settings of a server, and returns warnings about unsafe settings. Errors: an
-// *engine.Error that wraps ErrEvicts if the server evicts keys, or that of PING. Check reads INFO, which
-// every server answers, even one that refuses CONFIG. A setting that INFO does not have counts as safe.
+// *engine.Error that wraps ErrEvicts if the server evicts keys, or that of PING. Check reads INFO, which also a
+// server that refuses CONFIG answers. A setting that INFO does not tell counts as safe.
 func Check(ctx context.Context, c redis.Cmdable) (warnings []string, err error) {
 	if err := c.Ping(ctx).Err(); err != nil {
 		return nil, err

@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// LogBy has the library of Redis call log with each line that it logs by itself: of sentinels, and of failures that its
-// callers are told of too. It is for the whole process.
+// LogBy makes go-redis call log with each line that it logs itself, for example about sentinels, or about failures that
+// it also returns to its callers. It is for the whole process.
 func LogBy(log func(ctx context.Context, line string)) { redis.SetLogger(logged(log)) }
 
 type logged func(context.Context, string)

@@ -19,10 +19,10 @@ import (
 type Options struct {
 	// URLs are the servers, redis://, rediss:// or unix://: one, several of a cluster, or the sentinels. User,
 	// password, database, TLS and the parameters protocol, max_retries, dial_timeout, read_timeout and
-	// write_timeout of redis.ParseURL are read from the first; other parameters are ignored.
+	// write_timeout of redis.ParseURL are read from the first; its other parameters are ignored.
 	URLs []string
 	// Cluster says that a single URL is the way into a Redis Cluster. Several URLs without a SentinelMaster
-	// are always those of a cluster.
+	// are those of a cluster, unless the first is a unix:// one: then it is the only server.
 	Cluster bool
 	// SentinelMaster is the name of the master that the sentinels watch.
 	// Defaults to none: URLs are not sentinels.
@@ -39,7 +39,8 @@ type Options struct {
 	// TLS is called for every new connection if the URL begins with rediss. Defaults to the system's
 	// certificate authorities.
 	TLS func() (*tls.Config, error)
-	// PoolSize is the number of connections to each server. Defaults to 10 per CPU.
+	// PoolSize is the largest number of connections to each server, besides those of lanes and pipelines. Defaults
+	// to 10 per CPU, in a cluster to 5.
 	PoolSize int
 	// Timeout bounds a connection's set-up, each read and each write. Defaults to the URL's time-outs, and
 	// those to 5 s.

@@ -112,7 +112,7 @@ func (m *Machine) CheckIndexes(ctx context.Context, pool string) error {
 	return l.checkIndexes()
 }
 
-// parser reads packed records and keeps the first error.
+// parser reads packed records. err is the error of a record that it could not read.
 type parser struct{ err error }
 
 func (p *parser) number(text string) int64 {

@@ -114,8 +114,8 @@ func (p *pair) begin(t *rapid.T, token string) {
 	}
 }
 
-// install installs records such as a rebuild leaves: nothing in claiming,
-// nothing confirmed but runtimes that were answered.
+// install installs records such as a rebuild leaves: no binding in claiming, and nothing
+// confirmed except shared bindings and runtimes that were answered.
 func (p *pair) install(t *rapid.T, token string) {
 	snapshot := drawSnapshot(t, p.shared)
 	ok := both(p, t, func(m accounttest.Machine) (bool, error) {

@@ -22,8 +22,9 @@ type Client struct {
 	OnCall func(ctx context.Context, op string, took time.Duration)
 	// Look, if it is set, reads which epochs are in force, and returns a check of epochs (rule 15). If the answer
 	// of a script comes from a place whose epoch is fenced (account.Fenced), Ask calls Look after it, and returns
-	// the error of the check. It does not for scripts whose results permit nothing outside of Redis
-	// (account.Contained). Callers whose requests share a round trip also share one Look. AskAll never calls it.
+	// the error of the check. It does not for scripts of NewOutside, nor for those whose results permit nothing
+	// outside of Redis (account.Contained). Callers whose requests share a round trip also share one Look. AskAll
+	// never calls it.
 	Look func(context.Context) account.EpochCheck
 
 	lanes *lanes // nil: every call takes a connection of Redis
@@ -40,8 +41,8 @@ func (c *Client) EndLanes() {
 	}
 }
 
-// Ask sends a request to a script, over a lane if there are lanes; if the lane fails, Ask sends it once more
-// without it. place is the name of the pool, bucket or site, in errors and for the check of Look. Errors:
+// Ask sends a request to a script: over a lane if there is one, and after an error that is not final (see refused) once
+// more without a lane. place is the name of the pool, bucket or site, in errors and for the check of Look. Errors:
 // account.ErrNotBuilt, account.ErrRebuilt, the error of that check, or an *engine.Error of Redis.
 func (c *Client) Ask(ctx context.Context, sc Script, place string, asked Request) (*Reply, error) {
 	begin := time.Now()
@@ -141,7 +142,8 @@ func (c *Client) AskAll(ctx context.Context, sc Script, calls []Call) ([]*Reply,
 	return replies, nil
 }
 
-// mostTogether bounds the keys and arguments of one script call of AskAll: the server serves others in between.
+// mostTogether bounds the keys and arguments of one script call of AskAll for several requests: the server serves
+// others in between.
 const mostTogether = 1000
 
 // together groups calls whose requests share one call of the script, within mostTogether. In a cluster each call

@@ -1,6 +1,6 @@
 package script
 
-// gate begins every script that decides or reads. By rule 1 nothing is decided without an epoch. The
+// gate begins every script of New. By rule 1 nothing is decided without an epoch. The
 // epoch counts only on the server on which it was installed: a server that started again may have
 // older data, and one that was a replica for a while has lost what it alone had. A place that an older
 // version built has no history to compare. A lane passes the run of the server as the last argument,
@@ -29,8 +29,8 @@ package script
 //	at last the run id of the server, '' if the script has to ask for it
 //
 //	Returns for each request what the script returns, {'NOTBUILT'} if one of its places is not built, or
-//	{'FAILED', why} after an error before any write; then, if a place has a fenced epoch, one list of the
-//	meta key and the epoch of each such place
+//	{'FAILED', why} after an error before any write of the request; then, if a place has a fenced epoch, one list
+//	of the meta key and the epoch of each such place
 const gate = ServerID + `
 local given, requests, places = KEYS, ARGV, {}
 local KEYS, epoch, paused
@@ -132,8 +132,8 @@ local function next_sequence()
 end
 `
 
-// each ends a script: it calls the function decide for each request, and then writes what the requests have
-// changed.
+// each ends a script: it calls the function decide for each request, and then writes the hash fields and sequences
+// that the requests have changed.
 const each = `
 local function write(key, fields)
   local put, gone = {}, {}
@@ -204,7 +204,7 @@ if #in_force > 0 then answers[#answers + 1] = in_force end
 return answers
 `
 
-// Joined makes a script join its values to one text, which is cheaper for the server to send, and to
+// Joined makes a script join its values to one text, which is cheaper for the server to send and for the client to
 // read. It is for frequent scripts that return texts and small numbers.
 const Joined = `joined = true
 `

@@ -32,9 +32,8 @@ var errNoLane = errors.New("no connection for it")
 // lane is one connection to one server that many callers share. Requests that arrive during a round
 // trip are sent together in the next one, so that callers share its cost.
 //
-// A lane knows the run id of the server that its connection leads to: it asks for it once, on that
-// connection, and never sends anything over another one. A script over a lane therefore need not ask
-// (see gate).
+// A lane knows the run id of the server that its connection leads to: it asks for the id on each new connection,
+// before it sends anything else there. A script over a lane therefore need not ask (see gate).
 type lane struct {
 	master *redis.Client // the client whose server the lane leads to
 	slots  bool          // the server is one of a cluster
@@ -152,7 +151,7 @@ func (l *lane) take() []*laneCall {
 }
 
 // send makes one round trip, and passes each call its answer. It closes the connection if the connection failed,
-// or if the server's error says that it cannot be asked now, such as MOVED or READONLY (see notHere).
+// or if the server's error is one of notHere, such as MOVED or READONLY, except NOSCRIPT.
 func (l *lane) send(batch []*laneCall) {
 	ctx := context.Background() // a caller's context must not end the round trip of others
 	if err := l.connect(ctx); err != nil {

@@ -8,7 +8,7 @@ import (
 
 // Reply reads the result of a script from front to back: a list of values, or one text that joins them (Joined).
 type Reply struct {
-	Elsewhere bool // the directory does not have the runtime in the pool that was asked
+	Elsewhere bool // the directory has another entry for the runtime than the script expected
 
 	values []any
 	fields []string

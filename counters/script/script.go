@@ -23,8 +23,9 @@ type Script struct {
 	*redis.Script
 }
 
-// New returns a script with gate. functions are the Lua functions that body uses; body is that of the
-// function which decides one request: it gets the request's arguments as ARGV, and returns {'OK', values…}.
+// New returns a script with gate. functions are the parts that body needs: Lua functions, and Joined. body is that of
+// the function which decides one request: it gets the request's arguments as ARGV, and returns {'OK', values…},
+// {'REBUILT'} or {'ELSEWHERE'}.
 func New(name string, functions []string, body string) Script {
 	text := gate + strings.Join(functions, "") + "\nlocal function decide(ARGV, place, second)\n" + body + "\nend\n" + each
 	return Script{name: name, many: true, Script: redis.NewScript(text)}
@@ -148,7 +149,7 @@ func failure(answer any) error {
 	return nil
 }
 
-// refusal is a server's answer to a command that it does not execute.
+// refusal is the error with which a script failed for one request. It counts as the server's answer (see refused).
 type refusal string
 
 func (r refusal) Error() string { return string(r) }

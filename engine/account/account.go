@@ -42,9 +42,9 @@ func (t Terms) LimitIn(pool engine.Pool) int {
 	return t.Limit
 }
 
-// Seen is a binding that the caller has read and offers to a decision: clean and not held back. In a
-// dedicated pool it is unclaimed, or its label names the requesting tenant. It is internal only if its label
-// names the tenant and the tenant is internal.
+// Seen is a clean binding that the caller has read. In a dedicated pool it is unclaimed, or its label names the
+// requesting tenant. It may be chosen unless Request.Barred has it too: then it only tells a decision the
+// generation of its label.
 type Seen struct {
 	Binding    string
 	Generation int64 // of its label
@@ -59,8 +59,8 @@ type Request struct {
 	Shared  bool
 	Terms   Terms
 
-	// Seen lists the suggestions, best first; Redis decides. For a shared pool it lists all bindings that may
-	// be assigned.
+	// Seen lists the suggestions, best first; Redis decides. For a shared pool it has all bindings that may be
+	// assigned.
 	Seen []Seen
 	// All means that Seen is complete: if nothing fits, the request waits, or is refused (see Now). If
 	// nothing fits and All is not set, the outcome is Short and nothing is recorded; but in a paused pool
@@ -72,8 +72,9 @@ type Request struct {
 	// Now means that the request must not wait, for example because its deadline has passed: instead of
 	// waiting, it is refused in the same step.
 	Now bool
-	// Barred lists bindings of the tenant that must not gain a runtime: dirty, held back, or internal
-	// although the tenant is not.
+	// Barred lists bindings, the tenant's and unclaimed ones, that must not gain a runtime: dirty, held back,
+	// internal although the tenant is not, or left out by the worker, for example since the API refuses to
+	// label them.
 	Barred []string
 	// Epoch is the epoch that the pool had before the directory was asked for the runtime's place. If the
 	// pool has another epoch by now, the place may be out of date, and the request fails with ErrRebuilt. ""
@@ -93,7 +94,7 @@ const (
 	Refused    Outcome = "refused"    // this very request was refused before, or is refused now
 	Waiting    Outcome = "waiting"    // nothing fits, or the pool is paused
 	Short      Outcome = "short"      // nothing of Seen fits, and Request.All was not set
-	Foreign    Outcome = "foreign"    // the runtime is another tenant's; the decision has no details
+	Foreign    Outcome = "foreign"    // the runtime is another tenant's; the decision says nothing about it
 	Moved      Outcome = "moved"      // the runtime has left the pool since its place was read
 )
 
@@ -102,7 +103,7 @@ type Origin string
 
 // The origins of an assignment.
 const (
-	Own      Origin = "own"      // the tenant's own, chosen by the strategy
+	Own      Origin = "own"      // the tenant's own, chosen by the strategy; after a rebuild also any that the request did not claim
 	Revived  Origin = "revived"  // the tenant's own that was draining
 	Labelled Origin = "labelled" // its label named the tenant already, and Redis had no record
 	Claimed  Origin = "claimed"  // unclaimed until now
@@ -110,7 +111,7 @@ const (
 	Adopted  Origin = "shoot"    // read from a Shoot by a rebuild or an audit
 )
 
-// Decision is the answer to a Request.
+// Decision is the answer to a Request. Refuse leaves Generation, Claiming, Count, Position and Considered empty.
 type Decision struct {
 	Outcome    Outcome
 	Binding    string
@@ -120,7 +121,7 @@ type Decision struct {
 	Confirmed  bool   // the caller may answer at once; if false, it first writes the label and calls Confirm
 	Origin     Origin
 	Request    string // the runtime's first request: see Runtime.FirstRequest
-	Repeated   bool   // the runtime had this binding already before this call
+	Repeated   bool   // an earlier call made the assignment
 	Claiming   bool   // no request was answered yet with the binding's claim: it may be revoked as a whole (rule 6)
 	Count      int    // runtimes on the binding, with this one
 	Position   int    // if Outcome is Waiting: place among the waiting by sequence, from 1; otherwise 0
@@ -150,9 +151,9 @@ const (
 	Chosen       Verdict = "chosen"
 	AtLimit      Verdict = "at-limit"
 	LessFitting  Verdict = "less-fitting" // rule 3 puts another account of the tenant first, or another one is in use and it may have only one (I4)
-	BarredHere   Verdict = "barred"       // dirty, held back or internal
+	BarredHere   Verdict = "barred"       // in Request.Barred
 	HeldByOther  Verdict = "held"         // another tenant's in Redis, dirtying, or Held (see there)
-	MoreClusters Verdict = "more-used"    // shared pools: another one has fewer clusters
+	MoreClusters Verdict = "more-used"    // shared pools: another one has fewer clusters, or as many and comes first by name
 )
 
 // MaxConsidered bounds the list of considered bindings in a Decision.
@@ -161,14 +162,14 @@ const MaxConsidered = 16
 // State is where a binding is in its life.
 type State string
 
-// The states of a binding. Only free bindings are claimed, only claiming,
+// The states of a binding. Only free bindings are claimed. Of the others, only claiming,
 // claimed and draining ones gain runtimes.
 const (
 	Free     State = "free"
 	Claiming State = "claiming" // taken in Redis, the label not confirmed
 	InUse    State = "claimed"
 	Draining State = "draining" // the last runtime went; the tenant may come back
-	Dirtying State = "dirtying" // on its way to dirty=true; only rules 8 to 10 lead out of it
+	Dirtying State = "dirtying" // on its way to dirty=true, or back to the pool if pristine; only rules 8 to 10 lead out of it
 )
 
 // Record is the state of a binding.
@@ -176,12 +177,12 @@ type Record struct {
 	State      State
 	Tenant     string
 	Generation int64
-	Confirmed  bool // the label was seen to carry tenant, generation and the current epoch
+	Confirmed  bool // the label was seen to carry tenant, generation and the current epoch; true in a shared pool
 	Count      int
-	Claimed    int64 // sequence of the decision that claimed it, for fill-first
-	// Pristine is set when an unclaimed binding is claimed, and a rebuild does not keep it. It is cleared
-	// when a runtime leaves that may have been answered, or when a repair or a label changes the record. A
-	// pristine binding without runtimes returns to its pool without a cleanup.
+	Claimed    int64 // sequence of the decision that claimed it, 0 if unknown; see Terms.prefers
+	// Pristine is set when an unclaimed binding is claimed, and a rebuild does not keep it. It is cleared when a
+	// deprovision takes off a runtime that may have been answered, or when a revoke, a repair or a label changes
+	// the record. A pristine binding without runtimes returns to its pool without a cleanup.
 	Pristine bool
 }
 
@@ -200,7 +201,7 @@ const (
 // Runtime is the state of a runtime. The zero value is an unknown one.
 type Runtime struct {
 	State     RuntimeState
-	Binding   string // if assigned or gone; "" if it never had one
+	Binding   string // if assigned or gone; "" if it became gone without one
 	Sequence  int64
 	Request   string // that waits, waited or was refused; if assigned, a list of requests: see mostRequests
 	Confirmed bool   // a worker may have answered a request with this binding
@@ -208,7 +209,7 @@ type Runtime struct {
 	Tenant    string
 }
 
-// Departure says what a deprovision found and did. If the binding is another tenant's by now, Tenant,
+// Departure says what a deprovision found and did. If the binding is no longer the runtime's tenant's, Tenant,
 // Generation and Count are zero and State is Free.
 type Departure struct {
 	Binding    string // "" where the runtime had none
@@ -221,5 +222,5 @@ type Departure struct {
 	Waited     string // the request that waited until the deprovision, "" for none; the caller answers it with Superseded
 	Foreign    bool   // the runtime is another tenant's: nothing was done, and no details are returned
 	Moved      bool   // the runtime has left the pool since its place was read: nothing was done
-	Unknown    bool   // no record says whose the runtime is: nothing was done
+	Unknown    bool   // a tenant asks, and the runtime has no record: nothing was done
 }

@@ -61,8 +61,9 @@ func (p *Pool) chooseOwn(r Request, c *choice) (mayClaim bool) {
 	return best == "" && !live
 }
 
-// liveElsewhere reports whether a tenant with one account has runtimes on an account that must not gain any.
-// The request must then not begin a second account (I4): it gets another account that is in use already, or waits.
+// liveElsewhere reports whether a tenant that may have only one account has runtimes on an account that must not
+// gain any. The request must then not begin a second account (I4): it gets another account that is in use
+// already, or waits.
 func (p *Pool) liveElsewhere(r Request, own []string) bool {
 	return !r.Terms.Several && slices.ContainsFunc(own, func(name string) bool {
 		rec := p.bindings[name]
@@ -70,8 +71,8 @@ func (p *Pool) liveElsewhere(r Request, own []string) bool {
 	})
 }
 
-// best returns the binding that the strategy puts first among own, the tenant's bindings: of those in one of
-// the states, below the limit and not barred. Names break ties. It returns "" if there is none.
+// best returns the binding of own that the strategy puts first, among those that are in one of the states, below
+// the limit and not barred; of equal ones the first by name. It returns "" if there is none.
 func (p *Pool) best(r Request, own []string, states ...State) string {
 	best := ""
 	for _, name := range own {

@@ -16,7 +16,7 @@ type Contents struct {
 	emptied map[tenancy]bool             // a runtime left this binding by a deprovision
 }
 
-// Contents derives what was gathered leads to. Nothing may be added to the Gathering afterwards.
+// Contents returns the Contents that follow from what was gathered. Nothing may be added to the Gathering afterwards.
 func (g *Gathering) Contents() *Contents {
 	c := &Contents{g, map[string][]string{}, map[string]map[string]*usage{}, map[tenancy]bool{}}
 	for _, runtimes := range g.residents {
@@ -63,7 +63,7 @@ func (c *Contents) Pool(name string) Snapshot {
 }
 
 // Bucket returns what a bucket of the directory is installed with, and whether there is a bucket with this name. A key
-// that was written into Redis by hand may name one that there is not.
+// that was written into Redis by hand may name one that does not exist.
 func (c *Contents) Bucket(name string) (Directory, bool) {
 	n := slices.Index(bucketNames[:], name)
 	if n < 0 {
@@ -84,7 +84,7 @@ func (c *Contents) Bucket(name string) (Directory, bool) {
 // usage summarizes the runtimes of a binding.
 type usage struct {
 	count  int
-	tenant string // the last one that a runtime names; "" if none names one
+	tenant string // one that a runtime names; "" if none names one
 	mixed  bool   // they name several tenants
 }
 
@@ -102,7 +102,7 @@ func (c *Contents) used(pool, binding string) *usage {
 
 func (c *Contents) runtime(id string, r resident) {
 	if r.pool == "" {
-		// Only the directory knows it. If a loss has overtaken its assignment, it has left that account.
+		// Only the directory has it. If the ledger has an assignment from before a loss, it has left that account.
 		c.emptied[r.last] = true
 		return
 	}
@@ -115,7 +115,8 @@ func (c *Contents) runtime(id string, r resident) {
 	}
 }
 
-// left returns the runtime's record. One that is gone has the tenant and the binding of its last assignment.
+// left returns the runtime's record. A gone runtime has the tenant of its last assignment and, if its reply names no
+// binding, also the binding.
 func (c *Contents) left(r resident) Runtime {
 	rt, last := r.runtime(), r.last
 	if rt.State == RuntimeGone {
@@ -159,8 +160,8 @@ func (c *Contents) record(pool, name string, u *usage) (Record, bool) {
 		rec.State = Draining
 	case b.Tenant != "":
 	case here && u.tenant != "" && !u.mixed:
-		// Its label was removed while it has clusters. No other tenant may get it, and its tenant must not
-		// get a second one. The next assignment writes the label again.
+		// Its label was removed while it has clusters. No other tenant may get it, and a tenant that may have
+		// only one account must not get a second one. The next assignment writes the label again.
 		rec.Tenant = u.tenant
 	default:
 		// No tenant may get it while it has runtimes that its label does not account for.

@@ -33,7 +33,7 @@ var bucketNames = func() (names [Buckets]string) {
 
 const bucketPrefix = "rt:"
 
-// IsBucket reports whether a bucket, not a pool, has the name.
+// IsBucket reports whether the name has the form of a bucket's name, which no pool has.
 func IsBucket(name string) bool { return strings.HasPrefix(name, bucketPrefix) }
 
 // Bucket is one part of the directory that says which pool a runtime is in, so

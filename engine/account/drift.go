@@ -41,7 +41,7 @@ const (
 	RuntimeUnknown     DriftKind = "runtime-unknown"      // assigned in Redis, not in the ledger
 	WaitingUnknown     DriftKind = "waiting-unknown"      // waits in Redis, but no request of the runtime waits in the pool
 	RuntimeGoneAlready DriftKind = "runtime-gone"         // released in the ledger, assigned in Redis
-	RuntimeElsewhere   DriftKind = "runtime-elsewhere"    // assigned to one binding in Redis, to another in the ledger
+	RuntimeElsewhere   DriftKind = "runtime-elsewhere"    // assigned to one binding in Redis, to another by the ledger or its Shoot
 	ShootUnknown       DriftKind = "shoot-unknown"        // a Shoot whose runtime Redis has not assigned
 	ShootGone          DriftKind = "shoot-gone"           // an entry that came from a Shoot which is gone
 	ShootElsewhere     DriftKind = "shoot-elsewhere"      // the Shoot names another binding than its runtime has
@@ -53,10 +53,10 @@ const (
 	LabelMissing       DriftKind = "label-missing"        // the label names no tenant although runtimes are on the binding
 	LabelUnfollowed    DriftKind = "label-unfollowed"     // Redis has not applied what the label says
 	GenerationDiffers  DriftKind = "generation-differs"   // the label shows another claim of the same tenant
-	MarkMissing        DriftKind = "mark-missing"         // dirtying in Redis, the label is clean
+	MarkMissing        DriftKind = "mark-missing"         // dirtying without runtimes in Redis, the label is clean
 	DirtyUnderRuntimes DriftKind = "dirty-under-runtimes" // marked dirty while runtimes are on it
 	TwoTenants         DriftKind = "two-tenants"          // runtimes of several tenants on one binding
-	PoolDiffers        DriftKind = "pool-differs"         // the labels, or the ledger, name another pool than Redis
+	PoolDiffers        DriftKind = "pool-differs"         // the binding in Gardener, or the ledger, names another pool than Redis
 	BindingMissing     DriftKind = "binding-missing"      // Redis has a record or runtimes of it, Gardener does not have it
 )
 
@@ -81,8 +81,8 @@ const (
 	Reported  Remedy = "reported"   // an operator has to look
 )
 
-// Remedy returns what a repair does about the drift. A drift that a person caused, or whose repair could take
-// an account from a tenant, is Reported, or Doubted at most.
+// Remedy returns what a repair does about the drift. A drift whose repair could take an account from a tenant
+// that uses it is Reported, or Doubted at most.
 func (d Drift) Remedy() Remedy {
 	switch d.Kind {
 	case CountWrong, WaitingUnknown, RuntimeGoneAlready, PlaceMissing, SequenceBehind, LabelUnfollowed, GenerationDiffers:
@@ -139,7 +139,7 @@ func (g *Gathering) Compare(have map[string]Snapshot, places map[string]Place) [
 type comparison struct {
 	*Contents
 	places map[string]Place
-	lodged map[string]bool // runtimes that have a Shoot, without those whose standing has it
+	lodged map[string]bool // runtimes that have a Shoot which is not in their resident
 	found  []Drift
 
 	pool       string
@@ -233,7 +233,7 @@ func (c *comparison) assigned(id string, rt Runtime) {
 	}
 	d := Drift{Binding: rt.Binding, Runtime: id}
 	switch {
-	case known && at.state == RuntimeGone && (at.pool == "" || at.sequence > rt.Sequence): // without a pool, it is a number of its bucket
+	case known && at.state == RuntimeGone && (at.pool == "" || at.sequence > rt.Sequence): // without a pool, at.sequence is a number of the bucket
 		c.note(RuntimeGoneAlready, d, "released in the ledger by number %d, Redis has it assigned by %d", at.sequence, rt.Sequence)
 	case known && at.state == RuntimeAssigned && at.binding == rt.Binding:
 		if at.pool != c.pool {

@@ -31,12 +31,12 @@ const RangesPlace = "net:"
 // 15).
 const ForgottenPlace = "forgotten:"
 
-// ErrNotInForce means that the record names another epoch than a place has on this Redis server: another
-// server is the master now, or was (rule 15). It wraps ErrNotBuilt.
+// ErrNotInForce means that the record does not name the epoch that a place has on this Redis server, for example
+// since another server is the master by now (rule 15). It wraps ErrNotBuilt.
 var ErrNotInForce = fmt.Errorf("another epoch is in force: %w", ErrNotBuilt)
 
-// contained lists the operations that read or change Redis alone. Their results permit nothing outside of
-// Redis, so they need no epoch in force (rule 15).
+// contained lists the operations that need no epoch in force (rule 15): they only read or change Redis, and their
+// results permit nothing outside of it.
 var contained = []string{
 	"confirm", "revoke", "mark freed", "take back", "observe", "forget", "forget place",
 	"recount", "restore", "drop adopted", "doubt", "drain idle", "raise", "pause", "status", "queue",

@@ -15,7 +15,7 @@ type Answer struct {
 	Runtime  string
 	Request  string
 	Tenant   string       // "" if the reply does not name it
-	State    RuntimeState // released and Superseded are gone, PoolExhausted is refused; "" says nothing of the runtime
+	State    RuntimeState // released and Superseded are gone, PoolExhausted and NetworkExhausted are refused; "" says nothing of the runtime
 	Binding  string
 	Sequence int64
 	Claimed  bool // this very request claimed the binding
@@ -33,7 +33,7 @@ type Gathering struct {
 	highest   map[string]int64 // sequence by pool, and by bucket
 	claims    map[tenure]claimed
 	names     map[string]*string // what Shoots name
-	shoots    []lodging          // those that no resident has
+	shoots    []lodging          // those of unknown runtimes, and further ones of a runtime
 	waiting   map[string]bool    // runtimes of requests that wait
 }
 
@@ -50,7 +50,7 @@ type resident struct {
 	shoot    *string // the binding that its Shoot names; nil without a Shoot
 }
 
-// standing holds what runtimes have in common. The zero value is the one of an unknown runtime.
+// standing holds what many runtimes have in common. The zero value is the one of an unknown runtime.
 type standing struct {
 	pool      string // "" if it was gone before it had one
 	state     RuntimeState
@@ -63,7 +63,7 @@ type standing struct {
 
 var unknown = &standing{}
 
-// set sets pool and record of a runtime: its part here, the rest in the standing.
+// set sets pool and record of a runtime: request and sequence in r, the rest in by.
 func (r *resident) set(by *standing, pool string, rt Runtime) {
 	r.request, r.sequence = rt.Request, rt.Sequence
 	by.pool, by.state, by.binding, by.tenant, by.confirmed, by.origin = pool, rt.State, rt.Binding, rt.Tenant, rt.Confirmed, rt.Origin

@@ -19,7 +19,7 @@ func (p *Pool) arrived(runtime string, after int64) (rt Runtime, left bool) {
 
 // Leave removes a runtime without an account from the pool, for a request whose rule names another pool. It
 // reports whether the runtime has left, and the number of that move; a repeat returns the same number. The
-// runtime stays if it has an account or is gone, if it waits by another request or for another tenant, and if
+// runtime stays if it has an account or is gone, if it waits by another request or for another tenant, or if
 // this very request was refused. after is the number of its place. It may return ErrNotBuilt.
 func (p *Pool) Leave(runtime, request, tenant string, after int64) (sequence int64, left bool, err error) {
 	if p.epoch == "" {

@@ -30,7 +30,7 @@ func (rec Record) follow(l Label) (Record, Change) {
 		rec.State, rec.Generation, rec.Pristine = Dirtying, l.Generation, false
 		return rec, BecameDirtying
 	case unclaimed:
-		// The label of a claim that drains is at or above the record's generation. An idle claim has written none.
+		// Below its generation, the label is from before the claim. An idle claim has not written its label yet.
 		if rec.idle() || l.Generation >= rec.Generation {
 			return Record{State: Free}, BecameFree
 		}

@@ -105,8 +105,8 @@ func (p *Pool) put(name string, rec Record) {
 	p.keep(name, rec)
 }
 
-// unassign takes one runtime off the binding's record. Without runtimes, a claimed binding begins to drain
-// (see less). It does not change the runtime's record.
+// unassign takes one runtime off the binding's record. A claim without runtimes begins to drain (see less).
+// unassign does not change the runtime's record.
 func (p *Pool) unassign(binding string) {
 	if rec, known := p.bindings[binding]; known {
 		p.put(binding, rec.less())
@@ -124,7 +124,7 @@ func (rec Record) less() Record {
 	return rec
 }
 
-// last reports whether the record is a claim that one runtime fewer would leave empty.
+// last reports whether the binding is claimed, no longer claiming, and has at most one runtime.
 func (rec Record) last() bool { return rec.State == InUse && rec.Count <= 1 && !rec.shared() }
 
 // shared reports whether the binding is in a shared pool: in use, without a tenant.

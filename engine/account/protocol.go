@@ -6,12 +6,12 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// ErrNotBuilt says that a pool, a bucket of the directory or the network ranges have no epoch: Redis lost
-// them, or never had them. The caller backs off, rebuilds them if no other worker does, and starts its event
-// over (rule 1).
+// ErrNotBuilt says that a pool, a bucket of the directory or the network ranges have no valid epoch: Redis lost
+// them, never had them or was restarted, or an operator discarded them. The caller backs off, rebuilds them if no
+// other worker does, and starts its event over (rule 1).
 var ErrNotBuilt = errors.New("not built: lost by Redis or never built")
 
-// Rebuilder rebuilds what Redis has lost: package rebuild.
+// Rebuilder rebuilds what Redis has lost; package rebuild implements it.
 type Rebuilder interface {
 	// Wanted requests a rebuild of pool and of everything else that is not built; "" names no pool in
 	// particular. It does not block.
@@ -80,8 +80,8 @@ type Change string
 // that the record stayed as it was.
 const (
 	BecameFree     Change = "freed"    // unclaimed and clean: the record is gone
-	BecameAdopted  Change = "adopted"  // the label is of another tenant or claim than the record, which follows it
-	BecameDirtying Change = "dirtying" // its label is dirty
+	BecameAdopted  Change = "adopted"  // Redis had no record, or one of another tenant or claim: it follows the label, even if that is dirty
+	BecameDirtying Change = "dirtying" // its label is dirty, and names no other tenant than the record
 	BecameDoubted  Change = "doubted"  // the label contradicts the record while runtimes are on the binding
 )
 
@@ -104,7 +104,7 @@ type Snapshot struct {
 type Place struct {
 	Pool string
 	Gone bool
-	// Sequence is a number of the bucket if Gone: that of the departure, or of BeginForgetting if Tentative.
+	// Sequence is a number of the bucket if Gone: that of Depart or of BeginForgetting.
 	// Otherwise it is the number under which the runtime left the pool that it was in before (rule 16): later
 	// decisions about it have higher numbers. 0 means that it has not moved, or not since the bucket was rebuilt.
 	Sequence int64

@@ -71,9 +71,9 @@ func (p *Pool) depart(runtime string, rt Runtime) Runtime {
 	return gone
 }
 
-// Forget deletes the record of a runtime without an account if it still has that sequence. It is for a
-// runtime whose event can no longer be redelivered (rule 12), or of which no request waits (rule 11). It
-// reports whether it did. It may return ErrNotBuilt.
+// Forget deletes the record of a runtime that is not assigned if it still has that sequence, and reports whether it
+// did. It is for a runtime whose events can no longer be redelivered (rule 14), or that waits by no request (rule
+// 11). It may return ErrNotBuilt.
 func (p *Pool) Forget(runtime string, sequence int64) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -119,9 +119,9 @@ func (p *Pool) InUse(binding string) (int, error) {
 	return p.bindings[binding].Count, nil
 }
 
-// MarkFreed drops the record of the claim of that generation after its label was removed (rule 9), and
-// reports whether it did. It changes nothing if the binding has runtimes or a later claim. It may return
-// ErrNotBuilt.
+// MarkFreed drops the record of the claim of that generation after its label was removed (rules 8 and 9), and
+// reports whether it did. It changes nothing unless the claim is draining or dirtying and has no runtimes. It may
+// return ErrNotBuilt.
 func (p *Pool) MarkFreed(binding string, generation int64) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt

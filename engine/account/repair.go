@@ -26,8 +26,9 @@ func (p *Pool) Recount(binding string) (bool, error) {
 
 // Restore restores the assignment rt, which the ledger or a Shoot has and Redis has lost, and reports
 // whether it did. It changes nothing if the runtime's record differs from was, or if the binding is being
-// claimed. A binding without a record gets the record should, with one runtime, and unconfirmed unless the
-// binding is shared. A draining binding is in use again. It may return ErrNotBuilt.
+// claimed. The runtime leaves the binding of was. A binding without a record gets the record should, with one
+// runtime, and unconfirmed unless the binding is shared. A draining binding is in use again. The pool's sequence
+// becomes at least that of rt. It may return ErrNotBuilt.
 func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt
@@ -53,8 +54,8 @@ func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, er
 	return true, nil
 }
 
-// DropAdopted deletes a runtime that was adopted from a Shoot, and that no request was answered with, after the
-// Shoot is gone. It keeps the last runtime of a claim: the deprovision, which is still to come, drains the claim.
+// DropAdopted deletes a runtime that was adopted from a Shoot onto this binding, and that no request relies on, after
+// the Shoot is gone. It keeps the last runtime of a claim: the deprovision, which is still to come, drains the claim.
 // DropAdopted reports whether it deleted the runtime. It may return ErrNotBuilt.
 func (p *Pool) DropAdopted(runtime, binding string) (bool, error) {
 	if p.epoch == "" {

@@ -39,8 +39,8 @@ func withoutRequest(requests, request string) (rest string, relied bool) {
 	return strings.Join(left, " "), relied
 }
 
-// FirstRequest returns the request by which the runtime waits, waited, was refused or was first assigned; ""
-// if the record names none.
+// FirstRequest returns the request by which the runtime waits, waited or was refused, or the first of those that it
+// is assigned by; "" if the record names none.
 func (rt Runtime) FirstRequest() string {
 	first, _, _ := strings.Cut(rt.Request, " ")
 	return first

@@ -2,9 +2,9 @@ package account
 
 import "github.com/hap-worker/hap-worker/engine"
 
-// The states of an account in addition to the states of a record. They come from its label, from runtimes
-// that no label accounts for (Held), or mean that Gardener (Missing) or Redis (Unknown) does not show the
-// account.
+// The states of an account in addition to the states of a record. They come from its binding in Gardener, from
+// runtimes that no label accounts for (Held), or mean that Gardener does not show the account (Missing), or Redis
+// shows no state that this version knows (Unknown).
 const (
 	Dirty     State = "dirty"
 	Internal  State = "internal"

@@ -6,9 +6,9 @@ import (
 )
 
 // InTurn sorts the waiters in place into the order of service: tenants take turns, each with its oldest
-// runtime first. Tenants that were never served come first, by how long they wait; then the others, by how
-// long ago they were served. After the first runtimes of all tenants come the second ones in the same order,
-// and so on.
+// runtime first. Runtimes of tenants that were never served come first, by how long they wait; then those of the
+// others, by how long ago the tenant was served. After the first runtimes of all tenants come the second ones,
+// sorted in the same way, and so on.
 func InTurn(waiters []Waiter) {
 	slices.SortFunc(waiters, func(a, b Waiter) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	round := make(map[string]int, len(waiters))

@@ -1,6 +1,6 @@
 // Package capacity forecasts how many accounts a pool needs, and when its present accounts run out. It
 // replays requests like the past ones through the rules that decide in production (package account), many
-// times and in a random order, and counts the requests that find no account.
+// times and in a random order, and counts the requests that find no account when they come.
 package capacity
 
 import (
@@ -61,7 +61,7 @@ type Options struct {
 	Growth float64
 	// Risk is the largest share of requests that may find no account, between 0 and 1.
 	Risk float64
-	// Runs is the largest number of replays for each number of accounts.
+	// Runs is the largest number of replays for each number of accounts. The result has exactly so many.
 	Runs int
 	// Seed makes a forecast repeatable.
 	Seed uint64
@@ -85,7 +85,8 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Estimate is the share of requests that find no account. Error is its standard error over the runs.
+// Estimate is the share of requests that find no account. Error is its standard error over the runs, but not below
+// 3/1.96 divided by the number of requests: even a share of 0 has an error.
 type Estimate struct {
 	Share, Error float64
 	Runs         int
@@ -105,7 +106,7 @@ func (e Estimate) High() float64 { return min(1, e.Share+confidence*e.Error) }
 type Forecast struct {
 	// Needed is the smallest number of accounts at which the upper bound of the share of requests without an
 	// account does not exceed the risk. If the runs have too few requests for such a bound, it is the smallest
-	// number at which none of them is without an account.
+	// number at which none of them is without an account. It is not below the number of accounts that are not free.
 	Needed     int
 	WithNeeded Estimate
 	// Now is the estimate for the accounts that the pool has.
@@ -132,11 +133,10 @@ type Band struct {
 	Few, Median, Many int
 }
 
-// mostAccounts bounds the search. If this many accounts do not suffice, more do not either.
+// mostAccounts bounds the search: if this many accounts do not suffice, Plan returns ErrNeverEnough.
 const mostAccounts = 1 << 20
 
-// ErrNeverEnough is returned if no number of accounts keeps the risk: requests of tenants that may not have
-// another account wait however many are free.
+// ErrNeverEnough is returned if even mostAccounts accounts do not keep the risk: there are too many requests.
 var ErrNeverEnough = errors.New("no number of accounts keeps the risk")
 
 // Plan forecasts a pool. The error is Check's, the context's, or ErrNeverEnough.

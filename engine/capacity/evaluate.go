@@ -25,8 +25,8 @@ type evaluation struct {
 	tallies  []tally
 }
 
-// evaluate replays the pool with that number of accounts. Unless all is set, it stops once the share is
-// clearly above or below the risk.
+// evaluate replays the pool with that number of accounts, or with those that are not free now if these are more.
+// Unless all is set, it stops once the share is clearly above or below the risk.
 func (p *Pool) evaluate(ctx context.Context, o Options, accounts int, all bool) (evaluation, error) {
 	e := evaluation{accounts: max(accounts, p.taken())}
 	for len(e.tallies) < o.Runs {

@@ -110,7 +110,7 @@ func (p *Pool) run(o Options, accounts int, number uint64) (tally, error) {
 	return r.tally, nil
 }
 
-// begin builds the pool as it is now.
+// begin builds the pool as it is now, but with as many free accounts as make total accounts.
 func (r *replay) begin() {
 	snapshot := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
 	counts := map[string]int{}

@@ -1,4 +1,4 @@
-// Package document reads YAML and JSON strictly: every fault at once, each with
-// its place. Rules, policies, catalogs, network rules and the configuration are
-// read with it. A [Reader] reads a document; a [Node] is a value with its line and column.
+// Package document reads YAML and JSON strictly, and reports the faults of a document
+// together, each with its line if it has one. Rules, policies, catalogs, network rules and the
+// configuration are read with it. A [Reader] reads documents; a [Node] is a value with its line and column.
 package document

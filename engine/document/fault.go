@@ -21,7 +21,7 @@ const (
 
 // Fault is one thing that is wrong with a document, or worth a warning.
 type Fault struct {
-	File    string `json:"file,omitempty"`   // or the environment variable; empty where only one file is read
+	File    string `json:"file,omitempty"`   // or the environment variable; empty if the reader was given no name
 	Line    int    `json:"line,omitempty"`   // counted from 1; 0 where no line is at fault
 	Column  int    `json:"column,omitempty"` // in Line, counted from 1; 0 where only the line is known
 	Path    string `json:"path"`             // of the field, such as rules[cap.*].oneOf[0]; empty for the document
@@ -47,7 +47,7 @@ func (f Fault) Error() string {
 	return b.String()
 }
 
-// Faults is everything that is wrong with one or several documents.
+// Faults are faults of one or several documents, or warnings about them.
 type Faults []Fault
 
 // Error returns one fault per line.

@@ -11,7 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// mostLocated bounds the content in which locate searches: it parses the content about twenty times.
+// mostLocated bounds the content in which locate searches: each step of its binary search for a line parses the
+// content anew.
 const mostLocated = 4 << 20 // bytes
 
 // misplaced lists the errors for which the YAML library reports the first line of the mapping or list around

@@ -47,8 +47,8 @@ func (n Node) Under(values map[string]any) (Node, error) {
 	return n, err
 }
 
-// Field returns a Node without a value at the place of a field, for faults about the field. The field need
-// not exist.
+// Field returns a Node without a value for faults about a field of n, which need not exist. It has the path of
+// the field, and the line and column of n.
 func (n Node) Field(name string) Node {
 	return Node{reader: n.reader, Path: Field(n.Path, name), Name: name, Line: n.Line, Column: n.Column, KeyLine: n.KeyLine}
 }
@@ -88,8 +88,8 @@ func (n Node) resolved() *yaml.Node {
 	return n.yaml
 }
 
-// visit returns the node of resolved, and counts it against the reader's limit of visits. The first visit
-// beyond the limit adds a fault; that visit and all later ones return nil.
+// visit returns the node of resolved, and counts it and its content against the reader's limit of visits. The
+// first visit beyond the limit adds a fault; that visit and the later ones in the file return nil.
 func (n Node) visit() *yaml.Node {
 	y, r := n.resolved(), n.reader
 	if y == nil || r.visits < 0 {
@@ -154,7 +154,8 @@ func (n Node) Whole() (int, bool) {
 	return number, ok
 }
 
-// Scalar returns the node's value as a string, an int, a float64 or a bool; nil for everything else.
+// Scalar returns the node's value as a string, an int, a uint64 above the largest int, a float64 or a bool; nil
+// for everything else.
 func (n Node) Scalar() any {
 	y := n.resolved()
 	if y == nil || y.Kind != yaml.ScalarNode {
@@ -178,7 +179,7 @@ func (n Node) Spelled() string {
 	return ""
 }
 
-// Source returns the node as one line of YAML, "" for a Node that is in no document.
+// Source returns the node as one line of YAML, "" for a Node without a value.
 func (n Node) Source() string {
 	y := n.resolved()
 	if y == nil {
@@ -193,7 +194,8 @@ func (n Node) Source() string {
 	return strings.TrimSpace(string(source))
 }
 
-// Names returns the names of a mapping's own fields, without merged ones; nil for everything else.
+// Names returns the keys of a mapping as written, so << if it merges another one, without the merged fields; nil
+// for everything else.
 func (n Node) Names() []string {
 	y := n.resolved()
 	if !n.Mapping() {
@@ -270,11 +272,11 @@ func stringKeys(v any) any {
 }
 
 // Expected adds the fault that the node has the wrong type; write names the right one. It adds none for a
-// Node that is in no document, such as a result of Field.
+// Node without a value, such as a result of Field.
 func (n Node) Expected(write string) {
 	y := n.resolved()
 	if y == nil {
-		return // n is in no document
+		return
 	}
 	if write == "a string" && slices.Contains([]string{"!!int", "!!float", "!!bool"}, y.ShortTag()) {
 		write += ", in quotes"

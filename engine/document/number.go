@@ -12,8 +12,9 @@ import (
 // leadingZero matches a whole number other than 0 that has a zero before its digits.
 var leadingZero = regexp.MustCompile(`^([-+]?)0[0_]*([1-9][0-9_]*)$`)
 
-// Number parses text as an unquoted number of a document: an int, a float64, or nil if it is no number. A
-// leading zero is an error: 010 is 8 in YAML 1.1, which Helm also reads, and 10 in YAML 1.2 and elsewhere.
+// Number parses text as an unquoted number of a document: an int, a uint64 above the largest int, a float64, or
+// nil if it is no number. A whole number with a leading zero is an error: 010 is 8 in YAML 1.1, which Helm reads,
+// and 10 in YAML 1.2.
 func Number(text string) (any, error) {
 	if found := leadingZero.FindStringSubmatch(text); found != nil {
 		sign, digits := found[1], strings.ReplaceAll(found[2], "_", "")
@@ -31,8 +32,8 @@ func Number(text string) (any, error) {
 	return v, nil
 }
 
-// Unambiguous reports whether every YAML reader reads the node as the same value. A number with a leading
-// zero is a fault.
+// Unambiguous adds a fault and returns false if the node is an unquoted whole number with a leading zero, which
+// YAML readers read as different values.
 func (n Node) Unambiguous() bool {
 	if _, text := n.Scalar().(string); text {
 		return true

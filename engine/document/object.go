@@ -17,7 +17,7 @@ type Object struct {
 	Fields []Node // in their order, each name once
 }
 
-// Get returns a field, and whether it is there.
+// Get returns a field, and whether it is there. If it is not, the Node has no value.
 func (o Object) Get(name string) (Node, bool) {
 	for i := range o.Fields {
 		if o.Fields[i].Name == name {
@@ -27,13 +27,13 @@ func (o Object) Get(name string) (Node, bool) {
 	return o.Field(name), false
 }
 
-// Missing reports a field that must be there.
+// Missing adds a fault for a field that must be there.
 func (o Object) Missing(name, format string, args ...any) {
 	o.Field(name).Fault(Missing, "is missing; "+format, args...)
 }
 
 // Object reads a mapping. Without known, any field is allowed; otherwise any other field is a fault and left
-// out. It returns false and an object without fields if n is no mapping.
+// out. If n is no mapping, Object adds a fault, and returns false and an object without fields.
 func (n Node) Object(known ...string) (Object, bool) {
 	o := Object{Node: n}
 	y := n.visit()

@@ -19,8 +19,8 @@ const (
 	mostMerges = 100     // keys << in one another
 )
 
-// Reader collects all faults of the documents that it reads, so that one run reports all of them. The zero
-// Reader is ready to use. It is not safe for concurrent use.
+// Reader collects the faults of the documents that it reads, so that one run reports all of them. Only a fault of
+// the YAML syntax ends the reading of a file. The zero Reader is ready to use. It is not safe for concurrent use.
 type Reader struct {
 	File    string // the name in faults
 	First   int    // the number of a list's first item in paths
@@ -29,8 +29,8 @@ type Reader struct {
 	Faults   Faults
 	Warnings Faults
 
-	// visits is the number of visits that are left. Aliases of aliases make a small document huge; a document
-	// without aliases never reaches the limit.
+	// visits is the number of visits that are left. Aliases of aliases make a small document huge. Without
+	// aliases, reading each node a few times does not reach the limit.
 	visits  int
 	bounded bool
 
@@ -39,7 +39,7 @@ type Reader struct {
 }
 
 // All returns the documents of content that are not empty. It stops at the first that is no YAML, and adds a
-// fault.
+// fault. Content that is too large or no text is a fault, too.
 func (r *Reader) All(content []byte) []Node {
 	if len(content) > mostBytes {
 		r.Whole(Syntax, "has %d MiB; the most is %d", len(content)>>20, mostBytes>>20)

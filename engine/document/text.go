@@ -24,8 +24,8 @@ var markUTF8 = []byte("\xef\xbb\xbf")
 const saveUTF8 = "save the file as UTF-8"
 
 // Text returns the content of a file as UTF-8 without a byte order mark. It accepts UTF-8, and UTF-16 with
-// its byte order mark. The error is [Faults] with the line and the column, in bytes, of the first invalid
-// byte.
+// its byte order mark. The error is a [Faults] with one fault, which has the line and the column, in bytes, of the
+// first byte 0 or, without any, of the first byte that is no UTF-8.
 func Text(content []byte) ([]byte, error) {
 	text := bytes.TrimPrefix(content, markUTF8)
 	if order := order16(content); order != nil {
@@ -169,8 +169,8 @@ func (n Node) StrangeName(find func(string) (spelling.Letter, bool)) bool {
 	return found
 }
 
-// letter adds a fault for a character in a text that begins at line and column. The fault has the character's
-// column; for a character that is escaped or in a later line, it has the column where the text begins.
+// letter adds a fault for a character in a text that begins at line and column, or after it. The fault has the
+// column of the character; if that is escaped or in a later line, the fault has the given column.
 func (n Node) letter(line, column int, l spelling.Letter) {
 	where := fmt.Sprintf("as its character %d", l.Column)
 	if lines := n.reader.split(); line > 0 && line <= len(lines) {

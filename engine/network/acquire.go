@@ -208,7 +208,8 @@ func NewExhausted(rule Rule, i int, left []Left) error {
 	}
 }
 
-// exhaustedHint names what frees room. Only the rule itself has blocks in those of its earlier injections.
+// exhaustedHint says how to make room. In a block of an earlier injection of the rule there are only blocks of the same
+// rule and cluster, so it does not help there to delete clusters.
 func exhaustedHint(rule Rule, in Injection) string {
 	local := func(id string) bool {
 		return slices.ContainsFunc(rule.Injections, func(i Injection) bool { return i.ID == id })

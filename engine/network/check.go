@@ -57,8 +57,8 @@ func (s State) Conflicts() []string {
 	return found
 }
 
-// Lasting returns those of the conflicts that a state which was read later has, too. A state is read page by page: a
-// block that went from one cluster to another meanwhile is found twice.
+// Lasting returns those of the conflicts, found in a state that was read earlier, that s has too. A state is read page by
+// page: a block that went from one cluster to another meanwhile is found twice.
 func (s State) Lasting(conflicts []string) []string {
 	still := s.Conflicts()
 	return slices.DeleteFunc(slices.Clone(conflicts), func(c string) bool { return !slices.Contains(still, c) })

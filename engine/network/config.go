@@ -7,7 +7,7 @@ import (
 
 // Config is a valid IPAMConfig.
 type Config struct {
-	// Refresh is how often the blocks in Redis are built anew, at least a second; 0 is never.
+	// Refresh is how often the blocks in Redis are compared with the ledger, at least a second; 0 is never.
 	Refresh time.Duration
 	// Parents are ordered by id.
 	Parents []Parent

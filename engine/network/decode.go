@@ -14,7 +14,7 @@ import (
 type decoder struct {
 	document.Reader
 
-	cidrs []placedCIDR // of all parents
+	cidrs []placedCIDR // of all parents, without those that are at fault
 	rules []placedRule // in the order of Config.Rules
 }
 
@@ -102,7 +102,7 @@ func byName(n document.Node) []document.Node {
 	return fields
 }
 
-// leastRefresh is the shortest refresh cycle: each reads all blocks, labels and ledger, in every worker.
+// leastRefresh is the shortest refresh cycle: in each, every worker reads all blocks and the whole ledger.
 const leastRefresh = time.Second
 
 func refresh(n document.Node) time.Duration {

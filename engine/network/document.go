@@ -22,8 +22,8 @@ const (
 )
 
 // Parse reads an IPAMConfig, YAML or JSON: the manifest, its spec alone, or the fields of the spec alone. It
-// returns warnings with and without an error. The error is a [document.Faults] with all faults in the order
-// of the fields; faults between rules come last.
+// returns warnings with and without an error. The error is a [document.Faults] with all faults: first those of
+// single fields, then those of fields that contradict each other; faults between rules come last.
 func Parse(text []byte) (config *Config, warnings document.Faults, err error) {
 	d := decoder{}
 	doc, ok := d.One(text, "write spec with parentCIDRs and injectionRules")

@@ -10,7 +10,7 @@ import (
 // Note lists the rules of a cluster with their blocks. It is written where the Cluster resources are, in
 // addition to the ledger.
 type Note struct {
-	Runtime string // "" where another allocator wrote it
+	Runtime string // "" where another allocator wrote it, or an edit has removed the runtime
 	Cluster Identity
 	Applied []Applied
 	Edited  bool // the note was changed after it was written

@@ -57,7 +57,7 @@ func possible(s Selector) bool {
 }
 
 // labelPossible tries every value of a key that can make a difference: none, each value in a requirement, and
-// one that is in no requirement.
+// one that no NotIn lists.
 func labelPossible(key string, requirements []labels.Requirement) bool {
 	candidates := []labels.Set{{}}
 	other := "v"

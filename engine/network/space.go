@@ -87,7 +87,7 @@ func Attempt(request, handler string) string { return request + "#" + handler }
 // Returned is the result of Return.
 type Returned struct {
 	Gone []Applied // rules whose blocks are free again, since no other request relies on them
-	Kept []string  // the other attempts at the same request that rely on a rule, oldest first
+	Kept []string  // for one attempt: the request itself and the other attempts at it that rely on a rule, oldest first
 }
 
 // relies reports whether by is the request or an attempt at it.
@@ -97,7 +97,7 @@ func relies(by, request string) bool {
 
 // Return removes an attempt, or a request with all its attempts, from the requests that rely on the
 // cluster's blocks. It is for one that was not answered with these blocks: it waits, was refused or came too
-// late. A rule on which no other request relies is removed, and its blocks become free.
+// late. A rule on which only it relied is removed, and its blocks become free.
 func (s *Space) Return(cluster, request string) Returned {
 	var returned Returned
 	whole, _, _ := strings.Cut(request, "#")
@@ -180,7 +180,7 @@ func (s *Space) Applied(cluster string) []Applied {
 // State is all that a Space is built from.
 type State struct {
 	Parents []Parent
-	Records []Record       // of one cluster in the order in which they were applied
+	Records []Record       // those of one cluster in the order in which they were applied
 	Foreign []netip.Prefix // blocks of other allocators
 }
 

@@ -79,7 +79,7 @@ func (d *decoder) ruleID(id string, at document.Node, seen map[string]document.N
 	}
 }
 
-// source is a range that an injection may slice from.
+// source is a parent or an earlier injection that an injection may slice from.
 type source struct {
 	name     string
 	prefixes []int // lengths
@@ -202,7 +202,7 @@ type use struct {
 	at   document.Node
 }
 
-// pathsAcross reports paths that are in two rules which one cluster can match.
+// pathsAcross reports paths that are in two rules which one cluster can match, and warns where that is not known.
 func (d *decoder) pathsAcross(c *Config) {
 	users := map[string][]use{}
 	for i, rule := range c.Rules {

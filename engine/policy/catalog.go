@@ -14,12 +14,12 @@ type Implementation struct {
 	Attributes []Ref
 	Requires   []Requirement // by prefix
 
-	// Workflow is spec.action.args.workflow, in the types that encoding/json reads
-	// into; nil where the manifest has none.
+	// Workflow is spec.action.args.workflow, as document.Node.Value returns it; nil
+	// if the manifest has none.
 	Workflow map[string]any
 
 	// Providers are the names of its attributes cap.attribute.cloud.provider.<name>,
-	// in order.
+	// sorted.
 	Providers []string
 
 	File string // of the manifest, as LoadTree or the caller of LoadFile names it
@@ -109,7 +109,7 @@ func (c *Catalog) find(ref Ref) *iface {
 	return nil
 }
 
-// newCatalog indexes the Interfaces and Implementations that were read.
+// newCatalog sorts and indexes the Interfaces and Implementations that were read.
 func newCatalog(interfaces []Ref, implementations []Implementation) *Catalog {
 	c := &Catalog{
 		implementations: implementations, interfaces: map[string][]*iface{},
@@ -130,7 +130,8 @@ func newCatalog(interfaces []Ref, implementations []Implementation) *Catalog {
 	return c
 }
 
-// enter puts an implementation under every condition that it meets.
+// enter adds an implementation to the sets of the conditions that it meets and of the Interfaces that it
+// implements. It also sorts its Requires and sets its Providers.
 func (c *Catalog) enter(n uint32, interfaces map[Ref]*iface) {
 	im := &c.implementations[n]
 	slices.SortStableFunc(im.Requires, func(a, b Requirement) int { return strings.Compare(a.Prefix, b.Prefix) })
@@ -157,7 +158,7 @@ func (c *Catalog) enter(n uint32, interfaces map[Ref]*iface) {
 	}
 }
 
-// seal converts every set to the form that queries read.
+// seal seals every set of the catalog.
 func (c *Catalog) seal(interfaces map[Ref]*iface) {
 	total := len(c.implementations)
 	for _, i := range interfaces {

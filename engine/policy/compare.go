@@ -20,7 +20,7 @@ type Difference struct {
 	Changed []string `json:"changed"`
 }
 
-// None reports whether both policies mean the same.
+// None reports whether there is no difference.
 func (d Difference) None() bool { return len(d.Added)+len(d.Removed)+len(d.Changed) == 0 }
 
 // Compare compares two policies by their rules; nil is a policy without rules.

@@ -20,7 +20,7 @@ type Holder struct {
 	current atomic.Pointer[Snapshot]
 }
 
-// Snapshot returns the current Snapshot, never nil. A request calls it once.
+// Snapshot returns the current Snapshot, never nil.
 func (h *Holder) Snapshot() *Snapshot {
 	if s := h.current.Load(); s != nil {
 		return s

@@ -6,6 +6,6 @@ import "time"
 type InForce struct {
 	Worker string
 	Digest string    // of its text; "" for no policy
-	Since  time.Time // when the worker took it over
-	Seen   time.Time // when the worker last said so
+	Since  time.Time // when the worker began to use it
+	Seen   time.Time // when the worker last reported
 }

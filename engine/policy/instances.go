@@ -7,12 +7,12 @@ import "github.com/hap-worker/hap-worker/engine/document"
 type TypeInstance struct {
 	ID    string
 	Type  Ref
-	Value any // in the types that encoding/json reads into
+	Value any // as document.Node.Value returns it
 }
 
 // ParseTypeInstances reads a YAML list of {id, typeRef: {path, revision}, value};
-// other fields are passed over, and an empty file is an empty list. The error is
-// a [document.Faults] with everything that is wrong.
+// it ignores other fields, and an empty file is an empty list. The error is a
+// [document.Faults].
 func ParseTypeInstances(content []byte) ([]TypeInstance, error) {
 	r := document.Reader{Private: true}
 	docs := r.All(content)

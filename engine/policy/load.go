@@ -10,8 +10,8 @@ import (
 )
 
 // LoadTree reads the catalog from a directory tree of OCF manifests: all files *.yaml and *.yml except hidden
-// ones and those below a hidden directory, each with one or several YAML documents. The error is a
-// [document.Faults] that names every invalid manifest by file and line, or an error of the file system.
+// ones and those below a hidden directory, each read as by LoadFile. The error is a [document.Faults] that
+// names every invalid manifest by file and line, or an error of the file system.
 func LoadTree(tree fs.FS) (*Catalog, error) {
 	g := newGatherer()
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
@@ -53,8 +53,8 @@ func isManifest(name string) bool {
 }
 
 // LoadFile reads the catalog from one file: YAML documents, each an OCF manifest, or one JSON or YAML
-// document with the fields interfaces and implementations. The error is a [document.Faults] with all faults,
-// which name the file as name.
+// document with the fields interfaces and implementations. The error is a [document.Faults] whose faults
+// name the file as name.
 func LoadFile(name string, content []byte) (*Catalog, error) {
 	g := newGatherer()
 	g.read(name, ".", content)

@@ -8,8 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// The kinds of OCF manifests: the kinds that are read, and the other kinds in a hub's content, which
-// are ignored.
+// The kinds of OCF manifests: those that are read, and those that are ignored.
 var (
 	readKinds   = []string{"Implementation", "Interface", "Type", "Attribute"}
 	passedKinds = []string{"InterfaceGroup", "RepoMetadata", "Vendor", "TypeInstance"}
@@ -39,7 +38,7 @@ type gatherer struct {
 
 func newGatherer() *gatherer { return &gatherer{places: map[known]place{}} }
 
-// catalog returns what was read, or every fault of it.
+// catalog returns the catalog of what was read, or the faults.
 func (g *gatherer) catalog() (*Catalog, error) {
 	if err := g.Faults.Sorted().OrNil(); err != nil {
 		return nil, err
@@ -98,8 +97,8 @@ func (g *gatherer) manifest(n document.Node, dir string) {
 	}
 }
 
-// identity returns the metadata of a manifest with its path and revision. The path is metadata.path, or the
-// directory joined with metadata.name.
+// identity returns the metadata of a manifest with its path and revision. The path is metadata.path, or else
+// "cap.", the directory and metadata.name, joined by dots.
 func identity(o document.Object, dir string) (document.Object, Ref) {
 	ref := Ref{Revision: revisionOf(o, true)}
 	n, ok := o.Get("metadata")
@@ -183,7 +182,8 @@ func implements(o document.Object) []Ref {
 // sectionKeys are the keys of a requirement.
 var sectionKeys = []string{"oneOf", "allOf", "anyOf"}
 
-// requirement reads an entry of spec.requires. Its key is the path prefix of the Types in it.
+// requirement reads an entry of spec.requires. Its key is the prefix of the paths of the Types in it, except for
+// a Type whose name is a whole path.
 func requirement(n document.Node) Requirement {
 	prefix := n.Name
 	if !pathForm.MatchString(prefix) && !n.StrangeName(spelling.Foreign) {

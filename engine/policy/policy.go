@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// Policy has the preferences of a cluster admin: rules for single interfaces, and a rule for
-// all other interfaces.
+// Policy has the preferences of a cluster admin: rules for single interfaces, and at most one
+// rule for all other interfaces.
 type Policy struct {
 	Rules []Rule // in the order of the document
 
@@ -56,7 +56,7 @@ var supported = func() *semver.Constraints {
 	return c
 }()
 
-// Parse reads a policy. The error is a [document.Faults] with all errors in the document.
+// Parse reads a policy. The error is a [document.Faults].
 func Parse(content []byte) (*Policy, error) {
 	var r document.Reader
 	p := &Policy{}
@@ -210,8 +210,8 @@ func typeRef(o document.Object, revised bool) Ref {
 	return Ref{Path: pathOf(ref, "path", example), Revision: revisionOf(ref, revised)}
 }
 
-// Warnings lists questionable parts of a valid policy: alternatives that can never be
-// chosen, because an earlier alternative takes every Implementation that they would.
+// Warnings lists alternatives of a valid policy that can never be chosen, because one earlier
+// alternative of their rule takes every Implementation that they would.
 func (p *Policy) Warnings() document.Faults {
 	var all document.Faults
 	for _, rule := range p.Rules {
@@ -230,7 +230,7 @@ func (p *Policy) Warnings() document.Faults {
 	return all.Sorted()
 }
 
-// contain reports whether every Implementation that meets d also meets c.
+// contain reports whether every Implementation that meets d also meets c, by the constraints alone.
 func (c Constraints) contain(d Constraints) bool {
 	return (c.Path == "" || c.Path == d.Path) && coverEach(c.Attributes, d.Attributes) && coverEach(c.Requires, d.Requires)
 }

@@ -11,8 +11,8 @@ const (
 	Redundant document.Kind = "redundant" // warning: the document means the same without it
 )
 
-// text returns the node's string. An empty string and a deceptive character are faults; for these and for
-// other types it returns "".
+// text returns the node's string. An empty string, a deceptive character and a value of another type are faults,
+// for which it returns "".
 func text(n document.Node) string {
 	text, ok := n.Text()
 	if ok && text == "" {
@@ -51,7 +51,7 @@ func pathOf(o document.Object, field, example string) string {
 }
 
 // revisionOf reads the field revision. It returns "" if the field is absent, which is a fault only if
-// required.
+// required, and for an invalid value, which is always one.
 func revisionOf(o document.Object, required bool) string {
 	n, ok := o.Get("revision")
 	if !ok {

@@ -23,7 +23,7 @@ func (r Ref) String() string {
 	return r.Path + ":" + r.Revision
 }
 
-// covers reports whether a constraint names ref: any revision, or this one.
+// covers reports whether r, as a constraint, names ref: with the same path, and the same revision or none.
 func (r Ref) covers(ref Ref) bool {
 	return r.Path == ref.Path && (r.Revision == "" || r.Revision == ref.Revision)
 }
@@ -64,7 +64,7 @@ func compareRevisions(a, b string) int {
 	return x.Compare(y)
 }
 
-// byPath is the order of every list: path ascending, then the newest revision first.
+// byPath orders interfaces and implementations: by path, then the newest revision first.
 func byPath(a, b Ref) int {
 	return cmp.Or(cmp.Compare(a.Path, b.Path), compareRevisions(b.Revision, a.Revision))
 }

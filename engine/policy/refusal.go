@@ -45,7 +45,7 @@ type Rejected struct {
 // should stay readable.
 const explained = 50
 
-// explainedReasons bounds the reasons of all candidates together.
+// explainedReasons bounds the reasons of all candidates together, unless those of the first one are more.
 const explainedReasons = 200
 
 // Error names the refused interface and the rule; for NothingMatches, also why each candidate does not match.
@@ -63,7 +63,7 @@ func (r *Refusal) Error() string {
 	return r.text + ": " + strings.Join(all, "; ")
 }
 
-// String is the implementation with its reasons.
+// String returns the implementation with its reasons.
 func (r Rejected) String() string {
 	reasons := make([]string, len(r.Failed))
 	for i, why := range r.Failed {
@@ -155,8 +155,8 @@ func aliasTwice(d Decision, alias, first, second string) *Refusal {
 	}
 }
 
-// nothingMatches explains for each candidate why it does not match. That is slower than a match, so the
-// number of candidates is limited.
+// nothingMatches explains for the first candidates why they do not match. That is slower than a match, so their
+// number is limited.
 func (s *Snapshot) nothingMatches(i *iface, rule *compiled) *Refusal {
 	r := &Refusal{Reason: NothingMatches, Interface: i.Ref, RuleKey: rule.Key}
 	candidates := common(nil, &i.found)

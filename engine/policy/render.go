@@ -98,8 +98,8 @@ func (w *workflow) manifest() {
 	w.root["metadata"] = metadata
 }
 
-// mostOfName is the maximum length of the name in bytes. It leaves Argo room for what it appends to the
-// names of Pods.
+// mostOfName is the maximum length in bytes of what prefixOf returns, without the hyphen. It leaves Argo room for
+// what it appends to the names of Pods.
 const mostOfName = 40
 
 // prefixOf returns the generateName of the Workflow: the path of the Implementation in the form of a

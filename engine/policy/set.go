@@ -6,8 +6,8 @@ import (
 )
 
 // set is a set of implementations by their numbers: a sorted list if it is sparse, one bit for each
-// implementation of the catalog if it is dense. At the threshold both forms take the same memory. A query of
-// either is bounded: a sparse set has few members, a dense one few words.
+// implementation of the catalog if it is dense. At the threshold both forms take the same memory. A sparse set has
+// at most one member for every 32 implementations of the catalog, and a dense one has one word for every 64.
 type set struct {
 	members []uint32
 	words   []uint64
@@ -41,7 +41,7 @@ func (s *set) has(n uint32) bool {
 	return found
 }
 
-// common appends the numbers that are in all sets, in ascending order.
+// common appends the numbers that are in all sets, in ascending order. It needs at least one set.
 func common(found []uint32, sets ...*set) []uint32 {
 	least := sparsest(sets)
 	if least == nil {
@@ -55,7 +55,7 @@ func common(found []uint32, sets ...*set) []uint32 {
 	return found
 }
 
-// sparsest returns the shortest sorted list, nil if every set is dense.
+// sparsest returns the sparse set with the fewest members, nil if every set is dense.
 func sparsest(sets []*set) *set {
 	var least *set
 	for _, s := range sets {

@@ -26,7 +26,8 @@ type conditions struct {
 	empty bool
 }
 
-// NewSnapshot joins the three. If policy or catalog is nil, every request is refused for that reason.
+// NewSnapshot joins policy, catalog and TypeInstances. If policy or catalog is nil, Resolve refuses every request
+// for that reason.
 func NewSnapshot(policy *Policy, catalog *Catalog, instances []TypeInstance) *Snapshot {
 	s := &Snapshot{policy: policy, catalog: catalog, available: map[Ref]bool{}, rules: map[string]*compiled{}}
 	for i := range instances {

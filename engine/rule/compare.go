@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// The names that a Difference lists beside those of regions. No region has such a name.
+// The names that a Difference lists beside those of regions. No rule can name a region like that.
 const (
 	// OtherRegion stands for every region that neither rule set names for the plan.
 	OtherRegion = "(other)"
@@ -27,7 +27,7 @@ type Difference struct {
 	Plan     string `json:"plan"`
 	Provider string `json:"provider,omitempty"` // absent if the plan has only one, or if the request names none
 	// PlatformRegions and HyperscalerRegions list names of regions, OtherRegion and NoRegion. An absent list
-	// means all requests.
+	// means all of them.
 	PlatformRegions    []string `json:"platformRegions,omitempty"`
 	HyperscalerRegions []string `json:"hyperscalerRegions,omitempty"`
 	Before             Way      `json:"before"`
@@ -42,7 +42,7 @@ type Way struct {
 	Pool       string      `json:"pool,omitempty"`
 	Code       engine.Code `json:"code,omitempty"`
 	Rule       string      `json:"rule,omitempty"`       // as in Match; absent with a code
-	RuleNumber int         `json:"ruleNumber,omitempty"` // 0 if the rules are Lists
+	RuleNumber int         `json:"ruleNumber,omitempty"` // 0 if the rules are Lists, or with a code
 }
 
 // Comparison is the result of comparing two rule sets.
@@ -89,7 +89,7 @@ func (c *Comparison) ways(r Request) ways {
 // names, with any other region and with none. Two results with the same pool are equal, even if the rules or
 // the internal tenants differ.
 //
-// It returns an error if a plan has too many pairs of regions to compare.
+// It returns an error if a plan has more than mostCompared kinds of requests.
 func Compare(before, after *Ruleset) (*Comparison, error) {
 	c := &Comparison{before: before, after: after}
 	names := map[string]bool{}
@@ -117,9 +117,9 @@ func Compare(before, after *Ruleset) (*Comparison, error) {
 	return c, nil
 }
 
-// providers returns the providers that Compare tries for the plan; "" stands for a request that names none.
-// It returns only "" if the plan has a single provider, and omits "" if the plan has the same default in both
-// sets.
+// providers returns the providers that Compare tries for the plan; "" stands for a request that names none. It
+// returns only "" if the two sets together have at most one provider for the plan, and the same default. It omits
+// "" if they have several providers and the same default, which is then tried by its name.
 func (c *Comparison) providers(plan string) []string {
 	before, after := c.before.plans[plan], c.after.plans[plan]
 	all := slices.Concat(before.Providers, after.Providers)
@@ -134,7 +134,7 @@ func (c *Comparison) providers(plan string) []string {
 	return all
 }
 
-// regions returns the regions that a plan's rules name, then OtherRegion and NoRegion.
+// regions returns the regions that a plan's rules name in either set, then OtherRegion and NoRegion.
 func (c *Comparison) regions(plan string) (platform, hyperscaler []string) {
 	for _, s := range []*Ruleset{c.before, c.after} {
 		switch p := s.byPlan[plan]; {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Options control how a rule set is checked.
+// Options control how a rule set is checked and compiled.
 type Options struct {
 	// Plans are the plans that exist. Defaults to BuiltinPlans.
 	Plans Plans
@@ -62,13 +62,13 @@ type planRules struct {
 // verdict is the result of the rules for a request.
 type verdict struct {
 	at      int32  // position of the entry; none in the older form, or if no entry matches
-	text    string // of the entry, or of the members that are true
+	text    string // of the entry, or of the members that cause the outputs
 	number  int    // of the entry, 0 in the older form
 	outputs Outputs
 }
 
-// Compile checks the texts and compiles them to a Ruleset. The error is a Faults with every fault of every
-// rule.
+// Compile checks the texts and compiles them to a Ruleset. The error is a Faults with the faults that Check
+// returns.
 func Compile(texts []string, opts Options) (*Ruleset, error) {
 	opts = opts.withDefaults()
 	rules, faults, warnings := check(texts, opts)
@@ -108,7 +108,7 @@ func (s *Ruleset) add(e Entry, rule int32) {
 }
 
 // find returns the verdict for the request, and the rules of its plan, nil for none. ok is false if no rule
-// matches.
+// matches; in the older form, if the plan does not exist.
 func (s *Ruleset) find(r Request) (v verdict, p *planRules, ok bool) {
 	p = s.byPlan[r.Plan]
 	if p == nil {
@@ -138,5 +138,5 @@ func (s *Ruleset) Plans() Plans { return s.plans }
 // Labels returns the keys in the selectors of matches.
 func (s *Ruleset) Labels() Labels { return s.labels }
 
-// Warnings returns the warnings that Check returns for the set.
+// Warnings returns the warnings that Check, or CheckLists, returns for the set.
 func (s *Ruleset) Warnings() []Fault { return s.warnings }

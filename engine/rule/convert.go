@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// maxConverted bounds the entries of one plan: a rule list needs an entry for every pair of regions that the
-// lists name.
+// maxConverted bounds the entries of one plan: a rule list needs an entry for every pair of a platform region and
+// a hyperscaler region that change the outputs.
 const maxConverted = 10000
 
 // Conversion is the older form as a rule list.
@@ -26,8 +26,8 @@ type Inexpressible struct {
 	Why  string `json:"why"`
 }
 
-// Convert converts the older form to a rule list. The lists apply to every plan in opts, so that each plan
-// has an entry. The error is a Faults, as from CompileLists.
+// Convert converts the older form to a rule list. The lists apply to every plan, so each plan gets an entry
+// unless it is inexpressible. The error is a Faults, as from CompileLists.
 func Convert(l Lists, opts Options) (Conversion, error) {
 	s, err := CompileLists(l, opts)
 	if err != nil {
@@ -66,9 +66,9 @@ func (x *listIndex) distinct() (platform, hyperscaler []string) {
 	return platform, slices.Sorted(maps.Keys(x.byHyperscaler))
 }
 
-// entries returns entries with the same effect as the index. Two entries, one with only a platform region and
-// one with only a hyperscaler region, need a third with both, even if its outputs equal theirs: without it
-// the list would be ambiguous.
+// entries returns one entry for all requests of the plan, one for each of the regions and one for each pair of
+// them. With the regions of distinct they have the effect of the index. A pair needs an entry even if its
+// outputs equal those of one of its regions: without it the list would be ambiguous.
 func (x *listIndex) entries(plan string, platform, hyperscaler []string) []Entry {
 	entries := []Entry{{Plan: plan, Outputs: x.always.outputs}}
 	for _, region := range platform {
@@ -90,9 +90,9 @@ func (x *listIndex) entries(plan string, platform, hyperscaler []string) []Entry
 // maxOutcomes bounds the pairs of regions that outcomes names for one plan.
 const maxOutcomes = 1000
 
-// outcomes returns one entry for each result that the index can produce. If the pairs of regions are too
-// many, an entry with the output HR and without the input HR stands for every hyperscaler region, and one
-// without the input PR for every platform region with its outputs.
+// outcomes returns entries for all results that the index can produce. If there are more than maxOutcomes pairs of
+// regions, it names no pairs: it returns each entry without a hyperscaler region also with the output HR, which
+// stands for every hyperscaler region, and for each hyperscaler region an entry with each of these sets of outputs.
 func (x *listIndex) outcomes(plan string) []Entry {
 	platform, hyperscaler := slices.Sorted(maps.Keys(x.byPlatform)), slices.Sorted(maps.Keys(x.byHyperscaler))
 	if len(platform)*len(hyperscaler) <= maxOutcomes {

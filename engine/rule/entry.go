@@ -2,8 +2,8 @@ package rule
 
 import "strings"
 
-// Entry is one parsed rule. It applies to requests of Plan with the regions that it names. An empty region is
-// any region; a rule may also write it *.
+// Entry is one parsed rule. It applies to requests of Plan with the regions that it names. An empty region means
+// any region or none; a rule may write it as *.
 type Entry struct {
 	Plan              string
 	PlatformRegion    string // input PR
@@ -17,7 +17,7 @@ type Outputs uint8
 // The outputs, in their canonical order.
 const (
 	OutputPlatformRegion    Outputs = 1 << iota // PR: the platform region becomes part of the hyperscaler type
-	OutputHyperscalerRegion                     // HR: the hyperscaler region, too
+	OutputHyperscalerRegion                     // HR: the hyperscaler region becomes part of it
 	OutputShared                                // S: the bindings are shared between tenants
 	OutputEUAccess                              // EU: the bindings have euAccess
 )
@@ -55,8 +55,8 @@ func outputNamed(name string) (Outputs, bool) {
 	return 0, false
 }
 
-// String returns the canonical text of the entry, such as "aws(PR=cf-eu11, HR=eu-central-1) -> HR, EU". It
-// parses to the same Entry.
+// String returns the canonical text of the entry, such as "aws(PR=cf-eu11, HR=eu-central-1) -> HR, EU". If the
+// entry's names are valid, Parse reads the same Entry from that text.
 func (e Entry) String() string {
 	text := e.Plan
 	if in := e.inputs(); len(in) > 0 {

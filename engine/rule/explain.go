@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Explanation is a Match, with the reason why each other rule of the plan was not chosen.
+// Explanation is a Match, if there is one, with the reason why each other rule of the plan was not chosen.
 type Explanation struct {
 	Matched bool
 	Match   Match // if Matched
@@ -61,8 +61,8 @@ func (s *Ruleset) others(winner *verdict, r Request) []Other {
 	return others
 }
 
-// otherMembers returns the members of the plan that did not contribute to the verdict: they are not true, or
-// another member of their list is true already.
+// otherMembers returns the members for the plan that did not contribute to the verdict: they are not true, or
+// another member of their list has the effect already.
 func (s *Ruleset) otherMembers(v *verdict, r Request) []Other {
 	others := []Other{}
 	named := map[string]bool{}
@@ -109,11 +109,11 @@ func mismatch(name, wanted, got string) string {
 	return fmt.Sprintf("is for %s %s, not %s", name, wanted, got)
 }
 
-// Passed returns at most n rules of the request's plan that did not serve it: first the rules that name more
-// regions than the winner, beginning with the ones that share most regions with the request; then less
-// specific rules that match, too. If no rule matches, all of them name other regions. In the older form it
-// returns the members that did not contribute, in the order of the lists. The time grows with the number of
-// rules.
+// Passed returns at most n rules of the request's plan that did not serve it: first rules that name more regions
+// than the winner, and so do not match, beginning with those that share most regions with the request; then less
+// specific rules that match too. If no rule matches, every rule of the plan counts as one that names more. In the
+// older form it returns the members that did not contribute, in the order of the lists. The time grows with the
+// number of rules.
 func (s *Ruleset) Passed(r Request, n int) []Other {
 	v, _, _ := s.find(r)
 	if s.Older() {
@@ -161,7 +161,7 @@ func count(is bool) int {
 	return 0
 }
 
-// why says why the rule lost against the winner.
+// why says why the rule does not match or, if it does, why it lost against the winner.
 func (c *compiled) why(winner *verdict, r Request) string {
 	why := mismatch("platform region", c.PlatformRegion, r.PlatformRegion)
 	if why == "" {

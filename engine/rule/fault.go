@@ -10,12 +10,14 @@ type Kind string
 
 // The kinds of faults, in the order of the checks, then the kinds of warnings.
 const (
-	Syntax    Kind = "syntax"    // the text is no rule
+	Syntax    Kind = "syntax"    // the text is no rule, or the file is no file of rules
 	Duplicate Kind = "duplicate" // the same plan and inputs as an earlier rule
 	Ambiguous Kind = "ambiguous" // two rules of equal weight and no third that decides
-	PlanFault Kind = "plan"      // a plan that does not exist, or a required one without a rule
+	// PlanFault means that a plan does not exist or is not well defined, that a required one has no rule, or
+	// that there are no rules. As a warning: a plan does not exist (AnyPlan), or has its older name.
+	PlanFault Kind = "plan"
 	Redundant Kind = "redundant" // warning: the set means the same without this rule
-	// Setting is a warning: a key beside the rules has no effect here, or another effect than in an older
+	// Setting is a warning: workers refuse a key beside the rules, or read its value otherwise than an older
 	// broker, or the limits leave a hyperscaler out.
 	Setting Kind = "setting"
 )
@@ -24,14 +26,15 @@ const (
 // the place of the rule.
 type Fault struct {
 	Key     string `json:"key,omitempty"`    // of the older list, such as sharedRule; "" in the rule list
-	Rule    int    `json:"rule,omitempty"`   // counted from 1, in the list of Key; 0 if no single rule is at fault
-	Text    string `json:"text,omitempty"`   // of the rule, as it was given
-	Column  int    `json:"column,omitempty"` // in Text, in characters, counted from 1
+	Rule    int    `json:"rule,omitempty"`   // its number in its list, from 1; 0 if the fault is not that of one rule
+	Text    string `json:"text,omitempty"`   // of the rule, as it was given; of a member, without white space around it
+	Column  int    `json:"column,omitempty"` // in Text, in characters, counted from 1; 0 without a Rule
 	Kind    Kind   `json:"kind"`
 	Message string `json:"message"`
 }
 
-// Error names the kind, the rule, its text and the column, then the fault.
+// Error names the rule or the member, its text and the column, then the kind and the message; only the last two
+// if Rule is 0.
 func (f Fault) Error() string {
 	switch {
 	case f.Rule == 0:
@@ -42,7 +45,8 @@ func (f Fault) Error() string {
 	return fmt.Sprintf("rule %d %q, column %d: %s: %s", f.Rule, f.Text, f.Column, f.Kind, f.Message)
 }
 
-// Faults are all faults of a rule set: syntax faults first, then duplicates, ambiguities and plans.
+// Faults are the faults of a rule, a rule set or a file. Those of a rule set are in the order of their kinds:
+// syntax, duplicate, ambiguous, plan.
 type Faults []Fault
 
 // Error returns one fault a line.

@@ -13,11 +13,11 @@ import (
 // only a list; the four lists of the older form, below hap or alone; or, without YAML, one rule a line.
 type File struct {
 	Texts    []string
-	Older    *Lists          // nil if the file has a rule list
+	Older    *Lists          // nil if the rules are not in the older form
 	Plans    map[string]Plan // hap.plans
 	Internal []string        // hap.internalGlobalAccounts
 	Labels   Labels          // gardener.labels, alone or below config; the zero value if the file has none
-	Warnings []Fault         // about other keys below hap
+	Warnings []Fault         // about keys and limits below hap
 
 	several bool     // hap.multiHyperscalerAccount.allowedGlobalAccounts has tenants
 	limits  []string // the keys of hap.multiHyperscalerAccount.limits
@@ -35,8 +35,9 @@ type key struct {
 	older bool
 }
 
-// ReadFile reads a file of rules, and ignores everything else in it. The error is a Faults: the file cannot
-// be read, or has no rules.
+// ReadFile reads the rules in a file and the keys that File has, without compiling them. It ignores other keys,
+// but warns of those below hap. The error is a Faults: the content is no text or no YAML, has no rules, has them
+// twice, or a value has the wrong type.
 func ReadFile(content []byte) (File, error) {
 	if text, err := document.Text(content); err == nil {
 		if texts := lines(string(text)); texts != nil {
@@ -60,10 +61,10 @@ func ReadFile(content []byte) (File, error) {
 	return file, faults.orNil()
 }
 
-// lines returns the rules of a file with one rule a line, nil for YAML. The first line that is not empty
-// decides: a rule begins with the name of its plan and has no colon; a YAML list or mapping does not begin
-// like that. A name that begins with a character other than ASCII also counts as a rule, so that the parser
-// of rules reports it.
+// lines returns the rules of a file with one rule a line, nil for YAML. The first line with more than a comment
+// decides: a rule begins with a letter or digit and has no colon; a YAML list or mapping does not begin like
+// that. A line that begins with a character other than ASCII also counts as a rule, so that the parser of rules
+// reports it.
 func lines(content string) []string {
 	var texts []string
 	for line := range strings.Lines(content) {
@@ -79,7 +80,8 @@ func lines(content string) []string {
 	return texts
 }
 
-// WithoutComment cuts off a comment by the syntax of YAML: from a # at the beginning or after white space.
+// WithoutComment cuts off a comment: from a # at the beginning or after a space or tab, even within quotes. It
+// also cuts off white space around the rest if there was a comment.
 func WithoutComment(line string) string {
 	for i := range len(line) {
 		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
@@ -185,8 +187,8 @@ func lists(keys []key) *Lists {
 	return all
 }
 
-// texts returns the items of the list as texts. It returns an item of another type as YAML on one line, so
-// that the parser of rules reports it.
+// texts returns the items of the list as texts, "" for an empty item. It returns a mapping or list as YAML on one
+// line, so that the check of the text reports it.
 func texts(n document.Node) []string {
 	items, _ := n.List()
 	texts := make([]string, len(items))
@@ -275,8 +277,8 @@ func labelsOf(n document.Node) Labels {
 	return labels
 }
 
-// Compile compiles the rules of either form. The file's plans extend and override the plans of opts. Its
-// internal tenants replace those of opts, and so do its labels if it has any.
+// Compile compiles the rules of either form. The file's plans extend and override opts.Plans, which must not be
+// nil if the file has plans. Its internal tenants replace those of opts, and so do its labels if it has any.
 func (f *File) Compile(opts Options) (*Ruleset, error) {
 	plans, err := opts.Plans.With(f.Plans)
 	if err != nil {

@@ -1,6 +1,6 @@
 package rule
 
-// none is the position of no rule.
+// none stands for a position if there is no rule.
 const none int32 = -1
 
 // index finds the most specific entry of one plan for a pair of regions with at most three map look-ups,
@@ -16,7 +16,7 @@ type index struct {
 // region is a region that some entry names.
 type region struct {
 	id   uint32
-	rule int32 // of the entry with this region only
+	rule int32 // of the entry with this region only; none if there is no such entry
 }
 
 func newIndex() index {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// DefaultLimit is the key of limits for the providers without an entry.
+// DefaultLimit is the key in hap.multiHyperscalerAccount.limits for all providers without an entry.
 const DefaultLimit = "default"
 
-// Unlimited returns a warning that names the hyperscalers with dedicated accounts and without a limit, "" if
-// there are none. limits are the keys of hap.multiHyperscalerAccount.limits; DefaultLimit covers every
-// hyperscaler. Without a limit an account is never full, so that a tenant that may have several accounts
-// never gets a second one. An entry of 0 counts as a limit: it is intended.
+// Unlimited returns a warning that names the hyperscalers for which a rule leads to dedicated accounts and
+// limits has no entry, "" if there are none. limits are the keys of hap.multiHyperscalerAccount.limits;
+// DefaultLimit covers every hyperscaler. Without a limit an account is never full, so that a tenant that may
+// have several accounts never gets a second one. An entry of 0 also means no limit, but is intended.
 func (s *Ruleset) Unlimited(limits []string) string {
 	if slices.Contains(limits, DefaultLimit) {
 		return ""
@@ -37,8 +37,9 @@ func (s *Ruleset) Unlimited(limits []string) string {
 		"set default, to 0 if this is intended", accounts, strings.Join(slices.Sorted(maps.Keys(without)), ", "))
 }
 
-// Unlimited returns the warning of Ruleset.Unlimited for the file's rules and limits, if there is one. There
-// is none if the file allows no tenant to have several accounts, or if its rules do not compile.
+// Unlimited returns the warning of Ruleset.Unlimited for the file's rules and limits, if there is one. opts.Plans
+// must include the file's plans. There is no warning if the file allows no tenant to have several accounts, or
+// if its rules do not compile.
 func (f *File) Unlimited(opts Options) []Fault {
 	if !f.several {
 		return nil

@@ -11,10 +11,10 @@ const noMember = "none of the four rules"
 type listIndex struct {
 	always        effect
 	byPlatform    map[string]effect // including always
-	byHyperscaler map[string]string // the member of clusterRegionRule that is true
+	byHyperscaler map[string]string // the first member of clusterRegionRule that is true
 }
 
-// effect is the result of lists: the outputs, and the members that cause them.
+// effect is the result of lists: the outputs, and for each output one member that causes it.
 type effect struct {
 	outputs Outputs
 	text    string
@@ -81,9 +81,8 @@ func (m *listed) applies(r Request) bool {
 		m.output == OutputHyperscalerRegion && m.Region == r.HyperscalerRegion
 }
 
-// CompileLists checks the older form and compiles it to a Ruleset, which behaves as one of a rule list.
-// Requests of a plan that no member names get the plain pool of their provider. The error is a Faults with
-// every fault of every list.
+// CompileLists checks the older form and compiles it to a Ruleset. A request for which no member is true gets the
+// plain pool of its provider. The error is a Faults with the faults of all lists.
 func CompileLists(l Lists, opts Options) (*Ruleset, error) {
 	opts = opts.withDefaults()
 	members, faults, warnings := checkLists(l, opts)

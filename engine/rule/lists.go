@@ -11,7 +11,7 @@ import (
 //	member = plan | plan ":" region | plan ":" "*" | "*" ":" region
 //
 // and a list with a member that is true for a request has its effect on the pool. An empty text is an empty
-// list. Without any member, every request gets the plain pool of its provider.
+// list. Without any member, every request of an existing plan gets the plain pool of its provider.
 type Lists struct {
 	// PlatformRegion is platformRegionRule: the platform region becomes part of the
 	// hyperscaler type. As in Shared and EUAccess, the region of a member is compared
@@ -106,7 +106,7 @@ func (l Lists) Members() ([]Listed, Faults) {
 	return members, faults
 }
 
-// ParseList parses one list. The error is a Faults with every fault of the text. A fault's column is counted
+// ParseList parses one list. The error is a Faults with the faults of all members. A fault's column is counted
 // from the first character of its member; white space before the member does not count.
 func ParseList(text string) ([]Member, error) {
 	listed, faults := parseList("", text)
@@ -194,7 +194,8 @@ func (p *memberParser) part(what string) string {
 	return ""
 }
 
-// end reports a fault if anything follows. expected says what may stand there.
+// end reports the next token as a fault if there is one and the member has no fault yet. expected says what may
+// stand there.
 func (p *memberParser) end(expected string) {
 	if p.token.kind != tokenEnd && len(p.faults) == 0 {
 		p.fail(p.token.String(), expected)
@@ -208,15 +209,15 @@ func (p *memberParser) fail(found, expected string) {
 	})
 }
 
-// CheckLists returns every fault and every warning about the older form, without compiling it.
+// CheckLists returns the faults and warnings of all four lists, without compiling them.
 func CheckLists(l Lists, opts Options) (faults Faults, warnings []Fault) {
 	_, faults, warnings = checkLists(l, opts.withDefaults())
 	return faults, warnings
 }
 
-// checkLists returns the members that can be parsed, with today's names of their plans, and all faults and
-// warnings. A member whose plan does not exist is returned too, and is a fault (with AnyPlan, a warning). A
-// plan that no member names is no fault: its requests get its plain pool.
+// checkLists returns the members that can be parsed, and all faults and warnings. It replaces a plan's older name
+// by its newer one if only the newer one exists. A member whose plan does not exist is returned too, and is a
+// fault (with AnyPlan, a warning). So is a required plan that does not exist, but not a plan that no member names.
 func checkLists(l Lists, opts Options) (members []Listed, faults Faults, warnings []Fault) {
 	members, faults = l.Members()
 	for i := range members {

@@ -276,7 +276,7 @@ func TestInitialFormsAreEqual(t *testing.T) {
 }
 
 // TestListsAllocateOnlyTheirText: a match allocates one string if the hyperscaler type contains a region,
-// another one if both regions cause the rule together, and nothing otherwise.
+// another one if the hyperscaler region adds a member to those of other lists, and nothing otherwise.
 func TestListsAllocateOnlyTheirText(t *testing.T) {
 	set, err := rule.CompileLists(rule.Lists{PlatformRegion: "gcp;azure:cf-eu11", ClusterRegion: "azure:eu-central-1;alicloud", EUAccess: "aws"}, rule.Options{})
 	if err != nil {

@@ -19,7 +19,8 @@ type Request struct {
 // Match is the rule that serves a request, and the pool to which it leads.
 type Match struct {
 	// Rule is the rule as configured, without white space around it. In the older
-	// form it names the lists and members that are true, or says that none is.
+	// form it names, for each list that has an effect, the list and one member
+	// that is true, or says that no member is.
 	Rule       string
 	RuleNumber int // counted from 1; 0 in the older form
 	Provider   string
@@ -30,13 +31,13 @@ type Match struct {
 	labels   *Labels
 }
 
-// Match finds the rule for a request. Its cost does not depend on the number of rules. It allocates only the
-// text of a hyperscaler type that contains a region and, in the older form, the text of a Rule that a
-// platform region and a hyperscaler region cause together.
+// Match finds the rule for a request. Its cost does not depend on the number of rules. If it succeeds, it
+// allocates only the text of a hyperscaler type that contains a region and, in the older form, the text of a
+// Rule that names a member for the hyperscaler region beside members of other lists.
 //
 // The error is an *engine.Error: NoMatchingRule; UnknownProvider if the provider is not in the plan's list,
-// or is missing and the plan has no default; InvalidEvent if the plan or a region that the rule needs is
-// missing, or cannot be part of a label value.
+// or is missing and the plan has no default; InvalidEvent if the plan or a region that an output appends is
+// missing, or if the hyperscaler type is not a valid label value.
 func (s *Ruleset) Match(r Request) (Match, error) {
 	v, p, ok := s.find(r)
 	if !ok {
@@ -77,7 +78,8 @@ func (v *verdict) name() string {
 	return v.text
 }
 
-// hyperscalerType returns <provider>[_<platformRegion>][_<hyperscalerRegion>].
+// hyperscalerType returns <provider>[_<platformRegion>][_<hyperscalerRegion>], or an error if a region is missing
+// or if that is not a label value.
 func (v *verdict) hyperscalerType(provider string, r Request) (string, error) {
 	kind := provider
 	withPR, withHR := v.outputs.Has(OutputPlatformRegion), v.outputs.Has(OutputHyperscalerRegion)
@@ -118,7 +120,7 @@ func (v *verdict) missing(output, key, field string) error {
 	return v.failed(e)
 }
 
-// failed adds the rule that had matched to err.
+// failed adds the rule that matched to an *engine.Error.
 func (v *verdict) failed(err error) error {
 	var e *engine.Error
 	if !errors.As(err, &e) {
@@ -131,7 +133,7 @@ func (v *verdict) failed(err error) error {
 	return &engine.Error{Code: e.Code, Op: op, Err: e.Err, Hint: e.Hint}
 }
 
-// labelValue reports whether s can be the value of a Kubernetes label.
+// labelValue reports whether s is a valid value of a Kubernetes label and not empty.
 func labelValue(s string) bool {
 	if s == "" || len(s) > maxName || !alphanumeric(s[0]) || !alphanumeric(s[len(s)-1]) {
 		return false

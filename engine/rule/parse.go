@@ -12,9 +12,10 @@ import (
 //	input   = ( "PR" | "HR" ) "=" ( value | "*" )
 //	output  = "PR" | "HR" | "S" | "EU"
 //
-// Space, tab, CR, LF and FF may stand between tokens. Plans and values are
-// letters, digits, "-", "_" and ".", begin and end with a letter or digit and
-// have at most 63 characters. The error is a Faults with every fault of the text.
+// Each input and each output may occur once. Space, tab, CR, LF and FF may stand
+// between tokens. Plans and values are letters, digits, "-", "_" and ".", begin and
+// end with a letter or digit and have at most 63 characters. The error is a Faults.
+// After a fault, Parse skips what it cannot read, and reports later faults too.
 func Parse(text string) (Entry, error) {
 	p, faults := parseRule(1, text)
 	return p.Entry, faults.orNil()
@@ -49,19 +50,19 @@ func parseRule(number int, text string) (parsed, Faults) {
 	return p.parsed, p.faults
 }
 
-// parser continues after a fault at the next token that can begin a new part, so that one run reports all
-// faults of a rule.
+// parser continues after a fault at the next token that can begin or end a part, so that one run reports
+// several faults of a rule.
 type parser struct {
 	*scanner
 	parsed
 	token  token
-	seen   []string // attributes of this section
+	seen   []string // attributes read so far in this section
 	faults Faults
 }
 
 func (p *parser) advance() { p.token = p.next() }
 
-// fail reports the current token. It ignores a second report at the same place, which would only be a
+// fail reports the current token. It ignores a second report about the same token, which would only be a
 // consequence of the first.
 func (p *parser) fail(found, expected string) {
 	at := column(p.parsed.text, p.token.offset)
@@ -100,7 +101,8 @@ func (p *parser) plan() {
 	p.sync(`"(", "->" or the end of the rule`, tokenOpen, tokenArrow)
 }
 
-// name reads a name token, or reports that a name was expected.
+// name reads a name token, and reports its flaw if it has one. It reports any other token, with what as the
+// expected one, and returns false.
 func (p *parser) name(what string) (string, bool) {
 	t := p.token
 	if t.kind != tokenName {

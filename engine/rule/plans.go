@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/spelling"
 )
 
-// Plan is a service plan: the hyperscalers that its clusters can run on.
+// Plan is a service plan, with the hyperscalers that its clusters can run on.
 type Plan struct {
 	// Providers are the hyperscaler names that a request of this plan may ask for.
 	Providers []string `json:"providers"`
@@ -127,8 +127,8 @@ func (p Plans) Providers() []string {
 }
 
 // Provider returns the provider of a request of the plan. given is the provider that the request names, ""
-// for none. The error UnknownProvider means that given is not in the plan's list, or that it is "" and the
-// plan has no default.
+// for none. The error UnknownProvider means that given is not in the plan's list, that it is "" and the plan
+// has no default, or that there is no such plan.
 func (p Plans) Provider(plan, given string) (string, error) {
 	known := p[plan]
 	return known.choose(plan, given)

@@ -11,7 +11,7 @@ import (
 // space is the white space that may stand between tokens.
 const space = " \t\r\n\f"
 
-// maxName is the maximum length of a name in bytes: plans and regions become part of label values.
+// maxName is the maximum length of a name in bytes, that of a Kubernetes label value: regions become part of one.
 const maxName = 63
 
 type tokenKind uint8
@@ -26,7 +26,7 @@ const (
 	tokenStar
 	tokenArrow
 	tokenColon // in a member of the older lists; no rule has one
-	tokenBad   // a character that no rule has
+	tokenBad   // a character that neither a rule nor a member has
 )
 
 type token struct {
@@ -48,7 +48,7 @@ func (t token) String() string {
 	return fmt.Sprintf("%q", t.text)
 }
 
-// flaw completes "a name …" with the condition that a name token breaks, "" if it is valid.
+// flaw completes "a name …" with the first condition that a name token breaks, "" if it is valid.
 func (t token) flaw() string {
 	switch last := len(t.text) - 1; {
 	case !alphanumeric(t.text[0]) || !alphanumeric(t.text[last]):
@@ -96,8 +96,8 @@ func classify(rest string) (tokenKind, int) {
 	return tokenBad, size
 }
 
-// nameLength returns the length of the name with which rest begins. It stops before an arrow: "aws->EU" is a
-// name and an output.
+// nameLength returns the length of the name with which rest begins. The name ends before an arrow: "aws->EU"
+// begins with the name aws.
 func nameLength(rest string) int {
 	for i := range len(rest) {
 		if !nameByte(rest[i]) || strings.HasPrefix(rest[i:], "->") {
@@ -117,7 +117,7 @@ const (
 	punctuation
 )
 
-// class is the role of a byte in a name, 0 if no name has it.
+// class has the role of each byte in a name, 0 for a byte that no name contains.
 var class = func() (table [256]uint8) {
 	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") {
 		table[c] = letterOrDigit

@@ -16,9 +16,9 @@ type Selection struct {
 	RuleNumber int    `json:"ruleNumber,omitempty"` // 0 in the older form
 }
 
-// Selections returns the rules that lead requests to the pool, each with the plan of the requests, in the
-// order of rules, then of plans; none if the pool can serve no request. It matches sample requests, so that a
-// rule does not count for requests that a more specific rule serves.
+// Selections returns the rules that lead requests to the pool, each with the plan of the requests; none if the
+// pool can serve no request. They are in the order of the rules, in the older form in that of plan and text.
+// Selections matches sample requests, so that a rule does not count for requests that a more specific rule serves.
 func (s *Ruleset) Selections(pool engine.Pool) []Selection {
 	found := map[Selection]bool{}
 	for plan, p := range s.byPlan {
@@ -71,7 +71,7 @@ func (e Entry) requests(pool engine.Pool, providers []string) []Request {
 }
 
 // regions returns the pairs of platform and hyperscaler region for which the outputs append rest to the
-// provider. A region may itself contain "_", so there may be several.
+// provider; a region that no output appends is "". A region may contain "_", so there may be several pairs.
 func (e Entry) regions(rest string) [][2]string {
 	withPR, withHR := e.Outputs.Has(OutputPlatformRegion), e.Outputs.Has(OutputHyperscalerRegion)
 	name, appended := strings.CutPrefix(rest, "_")

@@ -9,7 +9,7 @@ import (
 // Labels are the keys of the labels on bindings, as selectors use them.
 type Labels struct{ HyperscalerType, TenantName, Dirty, Internal, Shared, EUAccess string }
 
-// StandardLabels are the keys of CredentialsBindings and SecretBindings.
+// StandardLabels returns the keys of CredentialsBindings and SecretBindings.
 func StandardLabels() Labels {
 	return Labels{
 		HyperscalerType: "hyperscalerType", TenantName: "tenantName", Dirty: "dirty",
@@ -17,15 +17,15 @@ func StandardLabels() Labels {
 	}
 }
 
-// LegacyLabels are the keys of the older scheme of Secrets.
+// LegacyLabels returns the keys of the older scheme of Secrets.
 func LegacyLabels() Labels {
 	labels := StandardLabels()
 	labels.HyperscalerType, labels.TenantName = "hyperscaler-type", "tenant-name"
 	return labels
 }
 
-// Tenant returns the selector of the tenant's own bindings in a dedicated pool. An internal tenant may keep
-// internal bindings that carry its name.
+// Tenant returns the selector of the tenant's own bindings in a dedicated pool, without dirty ones. It selects
+// internal bindings only for an internal tenant, which may keep those that carry its name.
 func (l Labels) Tenant(pool engine.Pool, tenant string, internal bool) string {
 	if internal {
 		return l.pool(pool, l.Shared+"!=true", "!"+l.Dirty, l.TenantName+"="+tenant)
@@ -33,8 +33,8 @@ func (l Labels) Tenant(pool engine.Pool, tenant string, internal bool) string {
 	return l.pool(pool, l.Shared+"!=true", "!"+l.Dirty, "!"+l.Internal, l.TenantName+"="+tenant)
 }
 
-// Available returns the selector of the bindings that can serve any tenant: all of a shared pool, the ones
-// that may be claimed of a dedicated pool.
+// Available returns the selector of the bindings of a pool that can serve any tenant: those that are neither
+// dirty nor internal and, in a dedicated pool, have no tenant yet.
 func (l Labels) Available(pool engine.Pool) string {
 	if pool.Shared {
 		return l.pool(pool, l.Shared+"=true", "!"+l.Dirty, "!"+l.Internal)
@@ -50,8 +50,8 @@ func (l Labels) pool(pool engine.Pool, more ...string) string {
 	return l.HyperscalerType + "=" + pool.HyperscalerType + "," + access + "," + strings.Join(more, ",")
 }
 
-// TenantSelector returns the label selector that is tried first: the tenant's own bindings, or all bindings
-// of a shared pool. It is "" if the pool is dedicated and the request names no tenant.
+// TenantSelector returns the label selector that is tried first: that of the tenant's own bindings or, in a
+// shared pool, of the bindings for any tenant. It is "" if the pool is dedicated and the request names no tenant.
 func (m Match) TenantSelector() string {
 	switch {
 	case m.Pool.Shared:

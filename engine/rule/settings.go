@@ -7,7 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/document"
 )
 
-// Settings lists the keys below hap, and below multiHyperscalerAccount in it, that package config reads.
+// Settings lists the keys below hap, and below hap.multiHyperscalerAccount, that package worker/config reads.
 var Settings = map[string][]string{
 	"hap": {
 		"rule", KeyPlatformRegion, KeyClusterRegion, KeyShared, KeyEUAccess, "internalGlobalAccounts", accounts, "waiting", "plans",
@@ -17,7 +17,8 @@ var Settings = map[string][]string{
 
 const accounts = "multiHyperscalerAccount"
 
-// settings warns of keys below hap that workers refuse, and of limits that older brokers read otherwise.
+// settings sets f.several and f.limits. It warns of keys below hap that workers refuse, and of limits of 0,
+// which older brokers read differently.
 func (f *File) settings(hap document.Object) {
 	f.unread("hap", hap)
 	n, ok := hap.Get(accounts)

@@ -8,10 +8,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// Unserved returns the texts of the rules that lead to none of the pools: no request that they match can find
-// a binding. A region that a rule appends without naming it may be any region. In the older form it returns
-// the members that are true only for such requests, and "plan aws" for a required plan whose requests find no
-// binding when no member is true.
+// Unserved returns the texts of the rules that lead to none of the pools, which are all pools with a binding: the
+// requests of such a rule find no binding. A region that a rule appends without naming it may be any region. In
+// the older form it returns, for a required plan whose requests find no binding if no member is true, a text such
+// as "plan aws", then the members that are true only for requests that find no binding.
 func (s *Ruleset) Unserved(pools []engine.Pool) []string {
 	if s.Older() {
 		return s.unservedMembers(pools)
@@ -88,7 +88,7 @@ func (e Entry) appends(rest string) bool {
 	if !open {
 		return rest == strings.Join(fixed, "")
 	}
-	// A region may itself contain "_": if one region is open, only the fixed one can be compared.
+	// A region may itself contain "_": if one region is open, only the fixed one is compared, at either end.
 	return strings.HasPrefix(rest, "_") && (len(fixed) == 0 ||
 		strings.HasPrefix(rest, fixed[0]+"_") || strings.HasSuffix(rest, fixed[0]))
 }

@@ -9,13 +9,14 @@ import (
 // regions, and a longer list helps no reader.
 const maxAmbiguous = 200
 
-// Check returns every fault and every warning about a rule set, without compiling it.
+// Check returns the faults and warnings of a rule set, without compiling it. It lists at most maxAmbiguous
+// ambiguities of a plan.
 func Check(texts []string, opts Options) (faults Faults, warnings []Fault) {
 	_, faults, warnings = check(texts, opts.withDefaults())
 	return faults, warnings
 }
 
-// check returns the rules that parsed, and all faults and warnings of the set.
+// check returns the rules that parsed, and the faults and warnings of the set.
 func check(texts []string, opts Options) (rules []parsed, faults Faults, warnings []Fault) {
 	if len(texts) == 0 {
 		return nil, Faults{emptySet(opts)}, nil
@@ -64,8 +65,8 @@ func uniques(rules []parsed) (map[Entry]parsed, Faults) {
 	return first, faults
 }
 
-// ambiguities returns a fault for each pair of rules, one with only PR and one with only HR, that one request
-// can match, if no rule with both inputs decides.
+// ambiguities returns a fault for each pair of a plan's rules, one with only PR and one with only HR, if no rule
+// with both inputs decides. After maxAmbiguous faults of a plan, one last fault says that there are more.
 func ambiguities(rules []parsed, first map[Entry]parsed) Faults {
 	byPlatform := map[string][]parsed{} // of each plan, the rules with PR only
 	for _, p := range rules {
@@ -119,7 +120,7 @@ func uncovered(texts []string, rules []parsed, opts Options) Faults {
 	for _, p := range rules {
 		covered[p.Plan] = true
 	}
-	broken := map[string]int{} // by plan, a rule that begins with it and did not parse
+	broken := map[string]int{} // by plan, the last rule that begins with it; if the plan has no entry, that rule did not parse
 	if len(rules) < len(texts) {
 		for i, text := range texts {
 			broken[newScanner(text).next().text] = i + 1
@@ -141,7 +142,7 @@ func uncovered(texts []string, rules []parsed, opts Options) Faults {
 	return faults
 }
 
-// redundant warns of rules that change no request's pool.
+// redundant warns of rules without which the same requests would have the same outputs.
 func redundant(rules []parsed, first map[Entry]parsed) []Fault {
 	var warnings []Fault
 	for _, p := range rules {
@@ -152,8 +153,8 @@ func redundant(rules []parsed, first map[Entry]parsed) []Fault {
 	return warnings
 }
 
-// fallback returns the rule that would serve the requests of p without p. There is none if p decides between
-// two others.
+// fallback returns the rule that would serve the requests of p without p. It returns false if no other rule
+// matches them, or if p decides between two others.
 func fallback(p parsed, first map[Entry]parsed) (parsed, bool) {
 	pr, hasPR := first[Entry{Plan: p.Plan, PlatformRegion: p.PlatformRegion}]
 	hr, hasHR := first[Entry{Plan: p.Plan, HyperscalerRegion: p.HyperscalerRegion}]

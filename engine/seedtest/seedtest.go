@@ -41,8 +41,8 @@ func parse(text string, draw func() uint64) (uint64, error) {
 	return seed, nil
 }
 
-// Share returns n in CI, where HAP_REQUIRE_ALL is set, and half of it elsewhere: so many random histories let the tests
-// of one package end within seconds.
+// Share returns n in CI, where HAP_REQUIRE_ALL is set. Elsewhere it returns half of n, so that the tests of one package
+// end within seconds. n is a number of random histories or checks.
 func Share(n int) int {
 	if os.Getenv("HAP_REQUIRE_ALL") != "" {
 		return n

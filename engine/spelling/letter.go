@@ -38,8 +38,8 @@ func (l Letter) String() string {
 	return name
 }
 
-// Foreign finds the first character beyond those that ASCII can print. No name of a plan, a region or
-// a tenant has one, and no path of a policy.
+// Foreign finds the first character above ~, the last one that ASCII can print. It accepts control characters below
+// the space. No name of a plan, a region or a tenant has a foreign character, and no path of a policy.
 func Foreign(text string) (Letter, bool) {
 	column := 0
 	for _, r := range text {
@@ -81,7 +81,8 @@ func Note(name string) string {
 	return fmt.Sprintf("; its character %d is %s", l.Column, l)
 }
 
-// Fold replaces each character by the ASCII text that it looks like, and removes invisible characters.
+// Fold replaces each character by the ASCII text that was probably meant with it, if that is clear, and removes
+// invisible characters and surrounding white space.
 func Fold(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -116,8 +117,8 @@ func Invisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector) || strings.ContainsRune("\u034f\u115f\u1160\u3164\uffa0", r)
 }
 
-// alike returns the ASCII character that r looks like in most typefaces, "" for none: full-width and
-// mathematical letters, and the letters of the table.
+// alike returns the ASCII text that r looks like in most typefaces, "" for none. It knows full-width characters,
+// mathematical letters and digits, and the characters of similar.
 func alike(r rune) string {
 	if r >= '\uff01' && r <= '\uff5e' || r >= '\U0001d400' && r <= '\U0001d7ff' {
 		if plain := norm.NFKC.String(string(r)); len(plain) == 1 {
@@ -132,8 +133,8 @@ func alike(r rune) string {
 	return ""
 }
 
-// similar has Cyrillic, Greek and Armenian letters, and the signs that word processors put in the place of
-// ASCII signs.
+// similar has letters, most of them Cyrillic, Greek or Armenian, and signs that look like ASCII signs, such as those
+// that word processors put in their place.
 var similar = []struct{ to, those string }{
 	{"a", "\u0430"}, {"c", "\u0441"}, {"d", "\u0501"}, {"e", "\u0435"}, {"h", "\u04bb"}, {"i", "\u0456\u0131"}, {"j", "\u0458"},
 	{"o", "\u043e\u03bf\u0585"}, {"p", "\u0440\u03c1"}, {"q", "\u051b"}, {"s", "\u0455"}, {"v", "\u0475\u03bd"}, {"w", "\u051d"},

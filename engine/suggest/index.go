@@ -108,8 +108,8 @@ func (x *Index) leave(b *engine.Binding) {
 
 // Claimable returns the bindings of a dedicated pool that a tenant may get, best first: the bindings whose
 // label names the tenant (clean, not held back, not internal unless internalTenant), then up to n unclaimed
-// ones (clean, neither internal nor held back) in an order that depends on the tenant. A greater n extends
-// the same list. all is true if n covers all unclaimed ones. The time it takes depends on n, not on the pool.
+// ones (clean, neither internal nor held back) in an order that depends on the tenant. A greater n extends the same
+// list. all is true if n covers all of these. The time depends on n and on the tenant's bindings, hardly on the pool.
 func (x *Index) Claimable(id engine.Pool, tenant string, internalTenant bool, n int) (seen []engine.Binding, all bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -152,9 +152,9 @@ func (x *Index) Owned(id engine.Pool, tenant string) []engine.Binding {
 	return nil
 }
 
-// Barred returns the names of bindings that must not gain a runtime: dirty, held back, or internal although the
-// tenant is not. They are the tenant's own and the unclaimed ones: Redis may count one as the tenant's whose label was
-// taken off by hand.
+// Barred returns the names of bindings of a dedicated pool that must not gain a runtime: dirty, held back, or internal
+// although the tenant is not. It looks at the tenant's own and at the unclaimed ones: if a label was removed by hand,
+// Redis may still count the binding as the tenant's.
 func (x *Index) Barred(id engine.Pool, tenant string, internalTenant bool) []string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

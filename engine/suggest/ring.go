@@ -9,9 +9,10 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// ring has the unclaimed bindings of a pool in the order of their names' hashes.
-// The search for a tenant begins at the tenant's hash and goes round. So tenants
-// begin at different bindings, and all workers begin at the same one for a tenant.
+// ring has the unclaimed bindings of a pool that may be claimed, in the order of their
+// names' hashes. The search for a tenant begins at the tenant's hash and goes round. So
+// most tenants begin at different bindings, and all workers begin at the same one for a
+// tenant, if their caches are equal.
 // Why this and not a rendezvous hash: docs/adr/0002-claim-order-on-a-ring.md.
 type ring []spot
 

@@ -29,8 +29,8 @@ type Options struct {
 	Longest time.Duration
 }
 
-// Decisions decide requests by compiled settings. They are immutable and safe for concurrent use: an event is
-// handled with the same Decisions from start to end, and a changed configuration is a new Decisions.
+// Decisions decide requests by compiled settings. They are immutable and safe for concurrent use: a changed
+// configuration is a new Decisions.
 type Decisions struct {
 	settings Options
 	internal map[string]bool
@@ -80,11 +80,11 @@ func (d *Decisions) Unlimited() string {
 // waits.
 func (d *Decisions) WaitingTimeout() time.Duration { return d.settings.Timeout }
 
-// LongestWait returns the maximum time for which a request waits, even if its deadline is later. It is at
-// least WaitingTimeout. It keeps deadlines before year 10000, as a reply requires.
+// LongestWait returns the maximum time for which a request waits, even if its deadline is later. It is at least
+// WaitingTimeout. This maximum also keeps the deadlines in replies before the year 10000, as JSON requires.
 func (d *Decisions) LongestWait() time.Duration { return max(d.settings.Longest, d.settings.Timeout) }
 
-// Live has the current Decisions. A handler calls Get once for an event. It is safe for concurrent use.
+// Live has the current Decisions. It is safe for concurrent use.
 type Live struct{ current atomic.Pointer[Decisions] }
 
 // NewLive returns a Live with d.
@@ -97,7 +97,7 @@ func NewLive(d *Decisions) *Live {
 // Get returns the current Decisions.
 func (l *Live) Get() *Decisions { return l.current.Load() }
 
-// Set makes d the current Decisions. Events in flight keep theirs.
+// Set makes d the current Decisions. Callers of Get keep those that they have.
 func (l *Live) Set(d *Decisions) { l.current.Store(d) }
 
 func set(names []string) map[string]bool {

@@ -6,7 +6,7 @@ import "slices"
 // on: it stands in replies, in dead letters and in the output of hapctl.
 type Code string
 
-// The codes of replies. Codes says what each means.
+// The codes of replies and of hapctl. Codes says what each means.
 const (
 	CodeInvalidEvent     Code = "InvalidEvent"
 	CodeNoMatchingRule   Code = "NoMatchingRule"

@@ -1,3 +1,3 @@
-// Package contract holds the words that publishers, workers and operators share: error codes, errors that have one,
-// what a request may be called, and how names are written in subjects. It imports only the standard library.
+// Package contract holds what publishers, workers and operators share: error codes, errors that have one, the form
+// of ids, and how names are written in subjects. It imports only the standard library.
 package contract

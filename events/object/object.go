@@ -1,6 +1,6 @@
 // Package object reads JSON objects strictly. Its errors tell a publisher which member is wrong, and
-// why. Package events reads messages with it, and the worker its records on streams; a publisher calls
-// events.Decode and events.DecodeReply instead.
+// why. Package events reads messages with it; a publisher calls events.Decode and events.DecodeReply
+// instead.
 package object
 
 import (
@@ -119,8 +119,8 @@ func decimal(exponent string) (int, bool) {
 	return n, true
 }
 
-// Read reads the JSON object data into target. Its errors name the member
-// by its path, which begins with parent.
+// Read reads the JSON object data into target. Its errors name the member by its path, which begins with
+// parent, or the byte of a syntax error.
 func Read(data []byte, target any, parent string) error {
 	how := withoutNull
 	if bytes.Contains(data, []byte("null")) {

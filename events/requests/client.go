@@ -34,8 +34,9 @@ type ClientOptions struct {
 	Source string
 	// Prefix of the subjects. Defaults to events.DefaultPrefix.
 	Prefix string
-	// LookAfter is how long a request waits for a new reply before the Client looks for a reply that was
-	// stored earlier. The Client looks again after pauses that double up to 30 s. Defaults to 1 s.
+	// LookAfter is how long Ask waits for a new reply before the Client looks for a reply that was stored
+	// earlier; Await has the Client look at once. The Client looks again after pauses of LookAfter at first,
+	// then doubled up to 30 s. Defaults to 1 s.
 	LookAfter time.Duration
 	// Trace returns the trace of a request's context, by W3C Trace Context; "" if it has none. docs/clients.md
 	// has it for OpenTelemetry. It is not called for an event that has a Traceparent. If Trace is nil, a
@@ -63,7 +64,7 @@ type Client struct {
 
 	mu        sync.Mutex
 	waiters   map[string][]*waiter     // by reply subject
-	following jetstream.ConsumeContext // nil before the first request, and while there is no stream
+	following jetstream.ConsumeContext // nil before the first request, and after a loss until the Client follows again
 	created   time.Time                // of the stream that is followed
 	from      uint64                   // the sequence from which the stream was last followed
 	newest    jetstream.Msg            // the last message that arrived from there on, nil before the first one
@@ -130,7 +131,8 @@ type RequestOption func(*request)
 
 type request struct{ waiting func(events.Reply) }
 
-// OnWaiting sets a function that is called with each `waiting` reply, in the goroutine of the request.
+// OnWaiting sets a function that is called with `waiting` replies, in the goroutine of the request. It does not get
+// one that a later reply replaces at once.
 func OnWaiting(f func(events.Reply)) RequestOption { return func(r *request) { r.waiting = f } }
 
 // Provision requests what a runtime needs and waits for the final reply. The request id makes it

@@ -226,7 +226,8 @@ func (w *waiter) heard() bool {
 }
 
 // advance evaluates the newest reply. done is true for a final reply and for an error. A `waiting` reply is kept
-// in w.last and passed to onWaiting; after it, and after a sealed or unreadable message, done is false.
+// in w.last and passed to onWaiting; after it, after a sealed one, and after a message that a reply may replace,
+// done is false.
 func (w *waiter) advance() (reply events.Reply, done bool, err error) {
 	reply, err = w.read()
 	found, foreign := events.ForeignOf(err)

@@ -11,13 +11,14 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// rarest is the longest pause between two looks at one subject.
+// rarest is the longest pause between two looks of a request, unless LookAfter is longer. A random part of up to a
+// quarter is added.
 const rarest = 30 * time.Second
 
 // A look needs a consumer, which a publisher has no right to delete: the server keeps it for leftover. The
-// consumers of a stream are limited, and all publishers share them. So a Client begins looksAtOnce looks at once and
-// looksPerSecond later: it never has more than looksAtOnce + leftover*looksPerSecond consumers, however many requests
-// wait.
+// consumers of a stream are limited, and all publishers share them. So a Client makes up to looksAtOnce looks without
+// a pause, and looksPerSecond after that: its looks have some looksAtOnce + leftover*looksPerSecond consumers at
+// most, however many requests wait.
 const (
 	leftover       = 2 * time.Second
 	looksAtOnce    = 20
@@ -37,9 +38,8 @@ type look struct {
 	done chan struct{} // closed after the look
 }
 
-// lookSoon has the stream looked at for a reply on the waiter's subject, and returns a channel that is closed
-// afterwards. What was found has arrived at the waiter by then. A failure is told in no other way: the waiter looks
-// again, and until then the consumer of all replies may deliver the reply.
+// lookSoon requests a look for a reply on the waiter's subject, and returns a channel that is closed after the look,
+// also after a failed one, but not if the Client ends before. A reply that was found has arrived at the waiter by then.
 func (c *Client) lookSoon(w *waiter) <-chan struct{} {
 	done := make(chan struct{})
 	c.mu.Lock()

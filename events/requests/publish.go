@@ -86,8 +86,8 @@ func hopeless(err error) bool {
 }
 
 // retry calls try, for at most tryFor each, until it succeeds or returns a backoff.Permanent error,
-// ctx ends, or the Client is closed. In the last two cases the error joins the cause and the last
-// failure. about is the subject that try publishes to, or its prefix.
+// ctx ends, or the Client is closed. In the last two cases the error joins the cause, the last failure and what
+// denied returns. about is the subject that try publishes to, or its prefix.
 func (c *Client) retry(ctx context.Context, about string, try func(context.Context) error) error {
 	ctx, cancel := c.within(ctx)
 	defer cancel()
@@ -110,8 +110,8 @@ func (c *Client) retry(ctx context.Context, about string, try func(context.Conte
 }
 
 // denied returns the connection's last error if it is a permission violation that names the subject or prefix
-// about, otherwise nil. The server reports it asynchronously: the request itself only times out. A publisher may not
-// delete consumers and needs not to: that the library tries so when it follows again is no cause of anything.
+// about, otherwise nil. The server reports it asynchronously: the request itself only times out. A violation by
+// CONSUMER.DELETE is left out: the library tries to delete a consumer that it replaces, which no publisher needs.
 func (c *Client) denied(about string) error {
 	err := c.js.Conn().LastError()
 	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), about) && !strings.Contains(err.Error(), ".CONSUMER.DELETE.") {

@@ -28,7 +28,8 @@ func (c *Client) next(info *jetstream.StreamInfo) uint64 {
 	return c.from
 }
 
-// expected returns the sequence after the last message that was seen. The caller holds c.mu.
+// expected returns the sequence after the last message that was seen, c.from before the first one. The caller holds
+// c.mu.
 func (c *Client) expected() uint64 {
 	if c.newest != nil {
 		if facts, err := c.newest.Metadata(); err == nil {
@@ -38,8 +39,8 @@ func (c *Client) expected() uint64 {
 	return c.from
 }
 
-// watchReplies follows the replies again after the consumer or its stream is gone, until the Client
-// ends. Waiting requests look for replies that were stored meanwhile.
+// watchReplies follows the replies again after the consumer or its stream is gone, if a request waits, until the
+// Client ends. Waiting requests then look for replies that were stored meanwhile.
 func (c *Client) watchReplies() {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -63,8 +64,9 @@ func (c *Client) watchReplies() {
 	}
 }
 
-// recreated reports whether the stream was deleted and created again, or restored from an older copy, since the Client began to follow it. It
-// returns false if no request waits, if the Client does not follow, or if the server does not answer.
+// recreated reports whether the stream was deleted and created again, or restored from an older copy, since the
+// Client began to follow it. It returns false if no request waits, if the Client does not follow, or if the server
+// does not answer.
 func (c *Client) recreated() bool {
 	c.mu.Lock()
 	following, created, expected := c.following != nil, c.created, c.expected()

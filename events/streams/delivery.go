@@ -71,7 +71,8 @@ func (d *delivery) settle(answer string) error {
 	return d.unlessSettled(true, func() error { return d.msg.Respond([]byte(answer)) })
 }
 
-// unlessSettled calls say; last means that this settles the message. Error: jetstream.ErrMsgAlreadyAckd.
+// unlessSettled calls say unless the message is settled, which is the error jetstream.ErrMsgAlreadyAckd. last says
+// that the call of say, if it succeeds, settles the message.
 func (d *delivery) unlessSettled(last bool, say func() error) error {
 	if d.settled.Load() {
 		return jetstream.ErrMsgAlreadyAckd

@@ -13,15 +13,15 @@ const (
 	// alone is how many messages Each reads one by one before it may read in parallel: most calls find
 	// only a few. Each continues in parallel while a window has at least as many messages.
 	alone = 16
-	// window is how many sequences Each reads in parallel, with this many readers. With messages of the
-	// largest size a window takes 128 MB.
+	// window is how many sequences Each reads in parallel, with this many readers. With published events of the
+	// largest size (events.MaxMessage) a window takes 128 MiB.
 	window  = 512
 	readers = 32
 )
 
-// Each visits the messages on matching subjects in stream order, beginning at the sequence next. It leaves
+// Each visits the messages on matching subjects in stream order, beginning at the sequence next. It may leave
 // out messages that are stored after it has found the first. It reads each message from the leader, and
-// uses no consumer. If there is no message, it costs one small read: every deprovision checks whether its
+// uses no consumer. If there is no message, it costs one small read: deprovisions check whether their
 // runtime waits. It returns the first error of visit.
 func Each(ctx context.Context, streams Streams, stream string, next uint64, filter string, visit func(Message) error) error {
 	e := each{streams: streams, stream: stream, filter: filter, visit: visit}
@@ -74,7 +74,7 @@ type each struct {
 	streams        Streams
 	stream, filter string
 	visit          func(Message) error
-	last           uint64 // the end of the stream when the first message was found; 0 before
+	last           uint64 // the end of the stream, as read after the first message was found; 0 before
 }
 
 func (e *each) read(ctx context.Context, from uint64) (Message, error) {

@@ -29,8 +29,8 @@ type Use struct {
 	Batch    int      // messages that a worker asks for at once, 0 if unknown
 }
 
-// Hindrance returns why workers get no messages of an existing consumer, or would lose some, with the
-// command that changes this; nil if workers can use it.
+// Hindrance returns why workers get no messages of an existing consumer, or cannot use it safely, with a
+// command that helps; nil if workers can use it.
 func Hindrance(info *jetstream.ConsumerInfo, use Use) error {
 	if info.Paused {
 		return fmt.Errorf("consumer %s of stream %s is paused for another %s; to end that: nats consumer resume %s %s",
@@ -42,10 +42,10 @@ func Hindrance(info *jetstream.ConsumerInfo, use Use) error {
 	return unfit(info, use)
 }
 
-// pullWait is how long a worker's request for messages stays with the server: jetstream's default.
+// pullWait is how long a worker's request for messages stays with the server: expires in pull.go.
 const pullWait = 30 * time.Second
 
-// unfit returns why workers cannot use a consumer, with the command that mends it; nil if they can.
+// unfit returns why workers cannot use a consumer, with the command that edits or deletes it; nil if they can.
 func unfit(info *jetstream.ConsumerInfo, use Use) error {
 	c := &info.Config
 	wait, explicit := AckWait(c), c.AckPolicy == jetstream.AckExplicitPolicy

@@ -12,7 +12,7 @@ import (
 type Extent struct {
 	Read int       // messages on matching subjects
 	From time.Time // when the oldest of them was stored; zero for none
-	// Bounded says that the limit `most` has left out messages that were stored at `since` or later.
+	// Bounded says that the limit `most` may have left out messages that were stored at `since` or later.
 	Bounded bool
 	// Older says that the stream has messages, on any subject, that were stored before the time `since`.
 	Older bool
@@ -28,7 +28,7 @@ func (e Extent) With(other Extent) Extent {
 }
 
 // Newest is like Each, but visits only messages that were stored at since or later, and only among the last
-// `most` sequences of the stream. So its cost does not grow with the stream.
+// `most` sequences of the stream. So its cost hardly grows with the stream.
 func Newest(ctx context.Context, streams Streams, stream, filter string, since time.Time, most uint64, visit func(Message) error) (Extent, error) {
 	return newest(ctx, streams, stream, since, most, visit, func(begin uint64, visit func(Message) error) error {
 		return Each(ctx, streams, stream, begin, filter, visit)
@@ -69,8 +69,8 @@ func newest(ctx context.Context, streams Streams, stream string, since time.Time
 }
 
 // FirstSince returns a sequence from low to high+1 that separates older messages from newer ones: of the messages
-// from low to high, those below it were stored before since, those from it on were not. It returns high+1 if all
-// were stored before since. Its binary search reads about 20 of a million messages.
+// from low to high, those below it were stored before since, those from it on were not. Its binary search reads
+// about 20 of a million messages.
 func FirstSince(ctx context.Context, streams Streams, stream string, since time.Time, low, high uint64) (uint64, error) {
 	for low <= high {
 		middle := low + (high-low)/2

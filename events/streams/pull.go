@@ -53,7 +53,7 @@ type pullConsumer struct {
 }
 
 // A request ends after expires. The server sends a heartbeat when it had nothing to send for the time
-// heartbeat; after two of them without anything, the request or the server is taken for lost.
+// heartbeat. If nothing arrives for twice that time, the request or the server is taken for lost.
 const (
 	expires   = 30 * time.Second
 	heartbeat = 5 * time.Second
@@ -61,8 +61,8 @@ const (
 
 // Messages implements Consumer. It does what the iterator of jetstream does, but for one thing: jetstream takes a
 // message without data and with the header Status for a control message of the server, and believes the header
-// Nats-Pin-Id of any message. So a publisher could send events that are never delivered, but count as pending
-// until the server delivers nothing else (ADR 18).
+// Nats-Pin-Id of any message. So a publisher could send events that never reach a worker, but count against the
+// consumer's limit of pending messages: at that limit the server delivers nothing more (ADR 18).
 func (c pullConsumer) Messages(atOnce int) (Messages, error) {
 	nc := c.js.Conn()
 	p := &pulled{
@@ -128,7 +128,7 @@ func (p *pulled) Next() (jetstream.Msg, error) {
 	}
 }
 
-// request requests messages if fewer than half of them are owed.
+// request requests messages if fewer than half of p.most are owed.
 func (p *pulled) request() error {
 	if p.owed >= (p.most+1)/2 || !p.js.Conn().IsConnected() || p.inbox.IsDraining() || !p.inbox.IsValid() {
 		return nil
@@ -175,7 +175,7 @@ func (p *pulled) received(msg *nats.Msg) (jetstream.Msg, error) {
 	return nil, nil
 }
 
-// rest returns a message that had arrived when the iterator ended.
+// rest returns a message that had arrived when the iterator ended, or jetstream.ErrMsgIteratorClosed.
 func (p *pulled) rest() (jetstream.Msg, error) {
 	for !p.stopped.Load() && len(p.arrived) > 0 {
 		if msg := <-p.arrived; msg.Reply != "" {

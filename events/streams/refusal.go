@@ -18,7 +18,7 @@ const mostText = 200
 type fault struct {
 	found bool
 	what  string // the setting as it is, as it must be, and what it leads to
-	flag  string // of the nats command that changes it; "" if only deletion helps
+	flag  string // of the nats command that changes the setting; "" if only deletion helps
 }
 
 // existing is a stream or a consumer that exists, as an error shows it.

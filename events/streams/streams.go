@@ -32,11 +32,11 @@ type Query struct {
 	NextFor  string `json:"next_by_subj,omitzero"`
 }
 
-// Everything is the sequence up to which Purge deletes all messages.
+// Everything, as the sequence for Purge, stands for no bound: all messages on the subjects are deleted.
 const Everything = math.MaxUint64
 
 // Streams are the operations on streams that the ledger, the waiting room and the dead
-// letters are made of. Their errors are those of package jetstream.
+// letters are made of. Their errors wrap those of jetstream, nats and the context.
 type Streams interface {
 	// Message reads one message from the stream's leader: after a Publish was refused for another message, such
 	// as one on the same subject, it finds that one. Error: jetstream.ErrMsgNotFound.
@@ -47,13 +47,13 @@ type Streams interface {
 	// of messages on each. Error: jetstream.ErrStreamNotFound.
 	Subjects(ctx context.Context, stream, filter string) (map[string]uint64, error)
 	// Walk visits the messages after a sequence in order, until the stream has no more, including
-	// messages that are stored meanwhile. It returns the first error of visit.
+	// messages that are stored meanwhile. It ends with the first error of visit, and returns it.
 	Walk(ctx context.Context, stream string, after uint64, visit func(Message) error) error
 	// Publish stores a message in the stream of its subject. Its headers carry the conditions: the
-	// expected stream, the expected last sequence of the subject, and a message id, which is stored
-	// once within the duplicate window.
+	// expected stream, the expected last sequence of the subject, and a message id, of which the stream
+	// stores one message within the duplicate window. It returns a *Full if the stream has no room.
 	Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error)
-	// Purge deletes the messages on matching subjects up to and including a sequence, or Everything.
+	// Purge deletes the messages on matching subjects up to and including a sequence (see Everything).
 	Purge(ctx context.Context, stream, subjects string, upTo uint64) error
 	// Send sends a message to whatever subscribes to its subject, and stores nothing.
 	Send(msg *nats.Msg) error

@@ -8,8 +8,8 @@ type Progress func(stream string, read, all uint64)
 
 type progressKey struct{}
 
-// Watched returns a context with which Walk, Each, Newest and WalkNewest call tell for each message, and at
-// the end. They do not call it if there is nothing to read. Concurrent readings call it concurrently.
+// Watched returns a context with which Walk, Each, Newest and WalkNewest call tell while they read, and at the
+// end. They do not call it if there is nothing to read. Concurrent readings call it concurrently.
 func Watched(ctx context.Context, tell Progress) context.Context {
 	return context.WithValue(ctx, progressKey{}, tell)
 }

@@ -14,9 +14,9 @@ import (
 
 // ClusterWatchOptions are the callbacks of a ClusterWatch.
 type ClusterWatchOptions struct {
-	// Changed is called when a Cluster appears or changes, with its state before, nil for a new one, and its
-	// present state. It is not called for a Cluster that is deleted or being deleted. One goroutine calls
-	// it. Required.
+	// Changed is called when a Cluster appears or changes, and after each new list, with its state before, nil
+	// for a new one, and its present state. It is not called for a Cluster that is deleted or being deleted.
+	// One goroutine calls it. Required.
 	Changed func(before, now *network.Cluster)
 	// Warn is called with one line about something that an operator should look at.
 	// It must not block. Required.

@@ -35,14 +35,15 @@ type Options struct {
 	// Warn is called with one line about something that an operator should look at.
 	// It must not block. Required.
 	Warn func(string)
-	// Timeout bounds one request. Defaults to 5 s.
+	// Timeout bounds the requests to read and write one object; a page of a list gets kube.PageTimeouts times as
+	// long. Defaults to 5 s.
 	Timeout time.Duration
 }
 
 // Configs writes network blocks next to the Cluster resources: a ClusterConfig for each rule, and an
-// annotation on the Cluster. It changes no ClusterConfig of another writer, and no object of another
-// runtime. It is safe for concurrent use, also by several workers: every patch carries the resourceVersion
-// that was read.
+// annotation on the Cluster. It changes no ClusterConfig that is labelled as managed by another writer, and no
+// object of another runtime. It is safe for concurrent use, also by several workers: every patch carries the
+// resourceVersion that was read.
 type Configs struct {
 	*kube.ObjectWatch
 
@@ -152,7 +153,7 @@ func (c *Configs) annotate(ctx context.Context, n network.Note, cluster *metav1.
 			should[path] = cidr.String()
 		}
 		is, there := rules[applied.Rule]
-		// Without a runtime it is another allocator's, and may be the only trace of the block.
+		// An annotation without a runtime is another allocator's, and may be the only trace of the block.
 		taken = taken || there && cluster.Annotations[labelRuntime] == "" && !maps.Equal(is, should)
 		rules[applied.Rule] = should
 	}
@@ -181,8 +182,9 @@ func (c *Configs) patchCluster(ctx context.Context, cluster *metav1.PartialObjec
 
 // Remove deletes the ClusterConfigs of the note's runtime in all namespaces. It then removes rules from the
 // annotations of Clusters: the rules of each deleted ClusterConfig from its Cluster, and the note's rules
-// from the note's Cluster. It leaves a Cluster as it is that is not annotated for this runtime. The note may
-// have nothing but the runtime. Remove returns how many objects it changed. Errors as for Write.
+// from the note's Cluster, each time with the runtime. It leaves a Cluster as it is that is not annotated for this
+// runtime. The note may have nothing but the runtime. Remove returns how many objects it changed. Errors as for
+// Write.
 func (c *Configs) Remove(ctx context.Context, n network.Note) (int, error) {
 	selector := labels.Set{labelManagedBy: managedBy, labelRuntime: n.Runtime}.String()
 	changed, of := 0, map[network.Identity][]string{}

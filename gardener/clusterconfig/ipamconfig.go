@@ -16,9 +16,9 @@ var ipamConfigs = schema.GroupVersionResource{Group: "gardener.clusters.openmcp.
 type IPAMConfigOptions struct {
 	// Name of the IPAMConfig, which has no namespace. Required.
 	Name string
-	// OnChange is called with the whole object as JSON, when it is first found and whenever it has
-	// changed. found is false once it is deleted. One goroutine calls it, and the watch waits for it.
-	// Required.
+	// OnChange is called with the whole object as JSON, when it is first found, whenever it has changed
+	// and after each new list. found is false once it is deleted. One goroutine calls it, and the watch
+	// waits for it. Required.
 	OnChange func(content []byte, found bool)
 	// Warn is called with one line about something that an operator should look at.
 	// It must not block. Required.

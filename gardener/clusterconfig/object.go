@@ -184,8 +184,8 @@ func replaced(is, should any) any {
 	return patch
 }
 
-// takenBy reports whether an object that a note needs belongs to others: to another writer (by is then ""),
-// or to another runtime (by is then its id). managed and runtime are the values of labelManagedBy and
+// takenBy reports whether an object that a note needs belongs to others: by its labelManagedBy to another writer (by
+// is then ""), or to another runtime (by is then its id). managed and runtime are the values of labelManagedBy and
 // labelRuntime on the object, "" for none.
 func takenBy(managed, runtime string, n network.Note) (by string, taken bool) {
 	if managed != "" && managed != managedBy {
@@ -299,7 +299,7 @@ func noteOfCluster(o *metav1.PartialObjectMetadata) network.Note {
 }
 
 // clusterPatch returns the merge patch that sets the rules and the runtime in a Cluster's annotations, nil
-// if nothing differs. Without rules, or without a runtime, it removes that annotation.
+// if nothing differs. It removes the annotation of the rules if there are none, and that of the runtime if it is "".
 func clusterPatch(o *metav1.PartialObjectMetadata, rules map[string]map[string]string, runtime string) ([]byte, error) {
 	if reflect.DeepEqual(rulesOnCluster(o.Annotations), rules) && o.Annotations[labelRuntime] == runtime {
 		return nil, nil

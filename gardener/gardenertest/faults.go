@@ -97,7 +97,7 @@ func testCallerGone(t *testing.T, b *bench) {
 	}
 }
 
-// testReadFaults: a read is repeated after any failure, within the budget.
+// testReadFaults: a read is repeated after each of these failures, within the budget.
 func testReadFaults(t *testing.T, b *bench) {
 	for n, f := range []fault{
 		{"too many requests", true, status(http.StatusTooManyRequests, "")},

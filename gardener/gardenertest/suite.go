@@ -88,7 +88,7 @@ func Run(t *testing.T, newServer func(t *testing.T) Server) {
 // bench has what one test works with: a separate pool on the server.
 type bench struct {
 	Server
-	id    string // begins every name
+	id    string // is in the name of each object
 	admin dynamic.Interface
 }
 
@@ -149,7 +149,7 @@ var (
 	shoots              = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: "v1beta1", Resource: "shoots"}
 )
 
-// secretContent is in every Secret of the suite and must never be seen on the wire.
+// secretContent is in every Secret of the suite and must never be in an answer to a client under test.
 const secretContent = "c2VjcmV0LWNvbnRlbnQ="
 
 func (b *bench) resource() schema.GroupVersionResource {
@@ -237,7 +237,7 @@ func (b *bench) createSoon(t *testing.T, r schema.GroupVersionResource, o *unstr
 	}
 }
 
-// label changes labels without the clients; nil removes one.
+// label changes labels of an account by a patch that the clients under test do not send; nil removes one.
 func (b *bench) label(t *testing.T, name string, labels map[string]any) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})

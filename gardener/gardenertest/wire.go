@@ -240,13 +240,13 @@ func unconnected(*http.Request) (*http.Response, error) {
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 }
 
-// silent never answers; the client's own time limit ends it.
+// silent never answers; the request ends with its context.
 func silent(req *http.Request) (*http.Response, error) {
 	<-req.Context().Done()
 	return nil, req.Context().Err()
 }
 
-// smallPages makes the server return lists in pages of two objects.
+// smallPages makes the server return the client's lists, but not its informers', in pages of two objects.
 func smallPages(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		if query := req.URL.Query(); query.Get("limit") == "500" && verb(req) == "list" {
@@ -258,7 +258,7 @@ func smallPages(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// line is a connection that can be cut: every open connection then breaks, and no new one is made
+// line has the connections of a client, and can be cut: every open connection then breaks, and no new one is made
 // until it is mended.
 type line struct {
 	cut atomic.Bool

@@ -159,8 +159,8 @@ func testCordon(t *testing.T, b *bench) {
 }
 
 // testMovedUnderItsClaim: a claimed binding stays in the pool of its claim, whatever its
-// labels become, until it is free: its runtimes are counted there. Another tenant's label
-// is no part of the claim.
+// labels become, until it is free: its runtimes are counted there. If its label names another tenant,
+// the claim does not count.
 func testMovedUnderItsClaim(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	c := b.client(t, gardener.Options{})
@@ -215,8 +215,8 @@ func testMarkDirty(t *testing.T, b *bench) {
 	}
 }
 
-// testUnclaim: rule 8. A claim with which no request was answered leaves only its generation, from
-// which the next one counts on.
+// testUnclaim: rule 8. Unclaim removes the tenant and the pool of a claim, and writes the generation, from
+// which the next claim counts on.
 func testUnclaim(t *testing.T, b *bench) {
 	name := b.account(t, 1, nil)
 	c := b.client(t, gardener.Options{})
@@ -241,7 +241,7 @@ func testUnclaim(t *testing.T, b *bench) {
 	}
 }
 
-// testFree: rule 9. Both labels go in one write, which names the request; the
+// testFree: rule 9. One write removes both labels and names the request; the
 // generation stays.
 func testFree(t *testing.T, b *bench) {
 	name := b.account(t, 1, map[string]string{"tenantName": "ga-1", "dirty": "true"})

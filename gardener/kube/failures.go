@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// quiet is how long a watch must not fail before a repeat of its last failure is news. A watch that keeps
-// failing fails at least once a minute.
+// quiet is how long after a failure the same failure is no news. A watch that keeps failing fails about once a
+// minute or more often.
 const quiet = 5 * time.Minute
 
-// localPort is the port of the machine in the text of a failure. Each connection has another one.
+// localPort matches the local port in the text of a failure. Each connection has another one.
 var localPort = regexp.MustCompile(`:\d+->`)
 
 func withoutPort(err error) string { return localPort.ReplaceAllString(err.Error(), "->") }

@@ -42,8 +42,8 @@ type listWatcher[L runtime.Object] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// newInformer returns an informer for objects of example's type. It never resyncs: handlers are called
-// for changes only.
+// newInformer returns an informer for objects of example's type. It never resyncs: handlers are called for
+// changes and, after a new list, for all objects again.
 func newInformer[L runtime.Object](client listWatcher[L], example runtime.Object, w Watched) cache.SharedIndexInformer {
 	narrow := w.Narrow
 	if narrow == nil {

@@ -33,8 +33,8 @@ type ObjectWatch struct {
 }
 
 // NewNamedWatch returns a watch of one object, which needs only the right to list and watch the object
-// of that name. It sends no request yet. One goroutine calls changed with the object whenever it
-// changes, and with nil once it is deleted.
+// of that name. It sends no request yet. One goroutine calls changed with the object that exists at the start,
+// whenever it changes and after each new list, and with nil once it is deleted.
 func NewNamedWatch(config *rest.Config, resource schema.GroupVersionResource, namespace, name, what string, warn func(string), changed func(*unstructured.Unstructured)) (*ObjectWatch, error) {
 	only := metav1.ObjectNameField + "=" + name
 	seen := func(obj any) {
@@ -106,14 +106,14 @@ func (w *ObjectWatch) Stop() {
 }
 
 // Synced reports whether the first list is read and the handlers were called with its objects. It is also true if the
-// API refuses the list or does not know such objects: nothing is to be waited for then.
+// watch failed last because the client may not list the objects or the API does not know them: then waiting is in vain.
 func (w *ObjectWatch) Synced() bool {
 	last := w.failures.Last()
 	return apierrors.IsForbidden(last) || apierrors.IsNotFound(last) || w.events.HasSynced()
 }
 
 // WaitSynced waits until the first list is read and the handlers were called with its objects. If ctx
-// ends before, the error also says why the watch has failed so far.
+// ends before, it returns an error, with the last failure of the watch if there was one.
 func (w *ObjectWatch) WaitSynced(ctx context.Context) error {
 	if cache.WaitForCacheSync(ctx.Done(), w.events.HasSynced) {
 		return nil

@@ -87,7 +87,7 @@ type Version struct {
 	object *unstructured.Unstructured
 }
 
-// Read returns the policy and its previous version. Errors: ErrNoConfigMap, engine.ErrUnavailable.
+// Read returns the policy and its previous version. Errors: ErrNoConfigMap, ErrRefused, engine.ErrUnavailable.
 func (p *Store) Read(ctx context.Context) (Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -112,7 +112,7 @@ func (p *Store) version(o *unstructured.Unstructured) Version {
 }
 
 // since returns when the text was written: the time in the annotation if its digest is of this text,
-// else the time at which a manager of the fields last wrote the key.
+// else the time at which a manager of the fields last wrote the key, zero if no time is known.
 func since(o *unstructured.Unstructured, v Version) time.Time {
 	digest, at, _ := strings.Cut(o.GetAnnotations()[AnnotationApplied], " ")
 	if written, err := time.Parse(time.RFC3339, at); err == nil && digest == policy.Digest([]byte(v.Text)) {
@@ -153,9 +153,9 @@ func (v Version) Keeps(text string) bool {
 	return size <= mostConfigMapBytes
 }
 
-// Write writes a text in place of the policy that Read has returned as over. It keeps the old text as the
-// previous version if both fit. In any case it drops the version before that. Errors: ErrChanged, and
-// nothing is written; ErrNoConfigMap; ErrRefused; engine.ErrUnknownResult, engine.ErrUnavailable.
+// Write writes a text to the key over.Target of the ConfigMap, where over is the result of a Read. It keeps the
+// text of over as the previous version if over.Keeps says so, and drops the previous version of over. Errors:
+// engine.ErrUnknownResult; ErrChanged, ErrNoConfigMap, ErrRefused and engine.ErrUnavailable, and nothing is written.
 func (p *Store) Write(ctx context.Context, over Version, text string, now time.Time) (Version, error) {
 	o := over.object.DeepCopy()
 	data, _, _ := unstructured.NestedStringMap(o.Object, "data")

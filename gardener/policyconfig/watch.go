@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/gardener/kube"
 )
 
-// A ConfigMap stores the policy under Key. If that key is missing, OlderKey is
-// read.
+// A ConfigMap stores the policy under Key, unless Options name another key. If
+// that key is missing, OlderKey is read.
 const (
 	Key      = "policy.yaml"
 	OlderKey = "cluster-policy.yaml"
@@ -59,7 +59,8 @@ type Watch struct {
 	*kube.ObjectWatch
 	opts Options
 
-	content string // last argument of OnChange; only the informer's goroutine uses it
+	// content and found are the last arguments of OnChange; only the informer's goroutine uses them.
+	content string
 	found   bool
 }
 
@@ -94,8 +95,8 @@ func (p *Watch) changed(o *unstructured.Unstructured) {
 	p.tell(content, found)
 }
 
-// tell calls OnChange if the text of the policy changed. It ignores changes of labels and other
-// keys.
+// tell calls OnChange if the policy's text changed or if the policy appeared or was removed. It
+// ignores changes of labels and other keys.
 func (p *Watch) tell(content string, found bool) {
 	if content == p.content && found == p.found {
 		return

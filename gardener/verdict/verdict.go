@@ -26,9 +26,9 @@ const (
 	Conflict                // the object has changed since
 	Missing                 // the object is not there
 	Refused                 // the API does not exist, or the client may not use it
-	Barred                  // a write that is not allowed on this object
+	Barred                  // a write on this object that the server does not allow
 	Expired                 // the server has forgotten the rest of a list
-	Invalid                 // the server does not accept such a request
+	Invalid                 // any other answer: the server does not accept the request
 )
 
 // Of returns what err, of a read or of a write, means. A write is certain to have had no effect only if
@@ -64,8 +64,7 @@ func Of(err error, write bool) Verdict {
 	}
 }
 
-// ofObject reports whether an answer is about an object, not about its API: only then it names the
-// object.
+// ofObject reports whether an answer is about an object, not about its API: it then names the object.
 func ofObject(status apierrors.APIStatus) bool {
 	details := status.Status().Details
 	return details != nil && details.Name != ""

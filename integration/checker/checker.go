@@ -1,7 +1,7 @@
 // Package checker checks a system from outside, after the fact: it reads the streams, Redis and Gardener, and
-// reports the invariants of docs/protocol.md that do not hold. The checks at rest are those of package
-// promises, which simulated histories use, too. The package decides nothing, and shares no code with the
-// worker beyond the types of the wire and the layout of keys.
+// reports the invariants of docs/protocol.md that do not hold. Some checks at rest are those of package
+// promises, which simulated histories use, too. The package decides nothing. With the worker it shares the
+// packages that read the stores, not those that decide.
 package checker
 
 import (
@@ -153,7 +153,7 @@ func (f Facts) live(bad report) map[string]events.Reply {
 	return live
 }
 
-// answers checks that every published request has one final reply (I7, I8).
+// answers checks that every published request has a final reply, and every unreadable message a dead letter (I7, I8).
 func (f Facts) answers(bad report) {
 	for runtime, requests := range f.Published {
 		for request, subject := range requests {
@@ -206,7 +206,7 @@ func (f Facts) labels(live map[string]events.Reply, bad report) {
 	}
 }
 
-// limits checks that no record exceeds the limit (I2).
+// limits checks that no record of a dedicated binding exceeds the limit (I2).
 func (f Facts) limits(terms Terms, bad report) {
 	for at, r := range f.Records {
 		if terms.Limit > 0 && r.Count > terms.Limit && !f.Bindings[at.Binding].Shared {
@@ -215,8 +215,8 @@ func (f Facts) limits(terms Terms, bad report) {
 	}
 }
 
-// oneAccount checks that no tenant has two dedicated bindings of a pool (I4). A binding whose last runtime has left is
-// the tenant's by its label until the sweep marks it dirty, which waits for Gardener; its tenant may begin another one.
+// oneAccount checks that no tenant outside of terms.Several has two dedicated bindings of a pool (I4). It does not count
+// a binding whose last runtime has left, although its label names the tenant until it is marked dirty.
 func (f Facts) oneAccount(live map[string]events.Reply, terms Terms, bad report) {
 	type key struct{ tenant, pool string }
 	has := map[key]map[string]bool{}

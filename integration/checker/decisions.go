@@ -25,8 +25,8 @@ type step struct {
 // state at that time (I2, I3, I4).
 //
 // A departure may have a later number than its actual order: if Redis was lost between the script and the
-// reply, it is decided anew. So runtimes whose deprovision was published before the decision's answer are
-// ignored.
+// reply, it is decided anew. So runtimes whose deprovision was published before the decision's answer was
+// stored are ignored.
 func (f Facts) decisions(terms Terms, bad report) {
 	departed := map[string]time.Time{}
 	if f.Watched != nil {

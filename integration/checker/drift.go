@@ -8,8 +8,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/promises"
 )
 
-// Drift lists the differences between Redis, labels and ledger at rest. A dirty account that waits for its
-// cleanup is none.
+// Drift lists the differences at rest between the labels and Shoots in Gardener, and Redis and the ledger. A dirty
+// account that waits for its cleanup is none.
 func (f Facts) Drift() []string {
 	var found []string
 	say := func(format string, args ...any) { found = append(found, "drift: "+fmt.Sprintf(format, args...)) }
@@ -25,8 +25,7 @@ func (f Facts) Drift() []string {
 	return found
 }
 
-// answered returns the claims of all assigned replies. A claim without a reply explains a binding without
-// runtimes.
+// answered returns the claims of all assigned replies. A claim that no reply names may stay without runtimes.
 func (f Facts) answered() map[promises.Claim]bool {
 	all := map[promises.Claim]bool{}
 	for _, r := range f.Replies {

@@ -18,7 +18,7 @@ import (
 
 // Networks are the network blocks in the stores.
 type Networks struct {
-	Ranges *network.State // from Redis; nil if it has none
+	Ranges *network.State // from Redis; nil if they are not built
 	Notes  *network.Notes // from the cluster; nil if it was not read
 }
 
@@ -69,8 +69,8 @@ func overlap(s, o promises.Block) bool {
 	return s.CIDR.Overlaps(o.CIDR) && (s.Runtime != o.Runtime || s.Rule != o.Rule)
 }
 
-// network checks I9: blocks are disjoint, Redis has exactly the blocks of live clusters, and so has the
-// cluster.
+// network checks I9: the blocks of live clusters are disjoint, and Redis, ClusterConfigs and annotations have exactly
+// these. It leaves out stores that were not read.
 func (f Facts) network(live map[string]events.Reply, bad report) {
 	byRuntime := map[string][]events.Reply{}
 	for _, subject := range slices.Sorted(maps.Keys(f.Replies)) {

@@ -26,7 +26,7 @@ type Label struct {
 	Generation int64
 }
 
-// Cluster is a Shoot, which exists from its runtime's answer on.
+// Cluster is a Shoot, which is created after its runtime's answer.
 type Cluster struct {
 	Runtime string
 	Binding string
@@ -118,8 +118,8 @@ func (w *Watched) change(binding string, was, is Label, answered map[claim][]lod
 	}
 }
 
-// dirtied checks that a binding became dirty only after all its runtimes were deprovisioned and their Shoots
-// deleted (I5).
+// dirtied checks that a binding became dirty only after the deprovisions of all its runtimes were published and
+// the deletion of their Shoots had begun (I5).
 func (w *Watched) dirtied(answered map[claim][]lodger, bad report) {
 	for binding, labels := range w.Labels {
 		for i, label := range labels {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// verbs are the verbs of each resource.
+// verbs are the verbs of each resource that is no subresource.
 var verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
 // discover answers the discovery paths. ok is false for any other path.

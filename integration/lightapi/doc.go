@@ -9,7 +9,7 @@
 // bookmarks, expired versions, finalizers, metadata without the object, tables.
 //
 // It keeps kube-apiserver's promises about versions, and validates metadata with the rules of apimachinery.
-// It does not validate objects against the schemas of definitions, and has no users, no roles, no admission
+// It does not validate objects against the schemas of definitions, and has one user, no roles, no admission
 // except for namespaces, and no conflicts between field managers: it keeps no managedFields. Tests that
 // depend on these use integration/kubeapi.
 package lightapi

@@ -167,8 +167,8 @@ func statusOf(err error) *metav1.Status {
 	return &status
 }
 
-// tooNew is the error for a version that does not exist yet: the client has it from another API, and lists
-// anew.
+// tooNew is the error for a version that does not exist yet: the client has it from another API. The error makes
+// it list anew.
 func tooNew(version, latest uint64) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, latest), 1)
 	err.ErrStatus.Code = http.StatusGatewayTimeout

@@ -47,7 +47,7 @@ func setMetadata(o *unstructured.Unstructured, meta *metav1.ObjectMeta) error {
 	return nil
 }
 
-// belongs checks that a body has the request's kind, namespace and name.
+// belongs checks that a body has the request's kind, and its namespace and name where the body names them.
 func (k *kind) belongs(o *unstructured.Unstructured, at key) error {
 	if o.GetAPIVersion() != k.groupVersion().String() || o.GetKind() != k.name {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s in version %q",

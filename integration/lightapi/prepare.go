@@ -11,7 +11,7 @@ import (
 // namespaceNameLabel is set on each namespace.
 const namespaceNameLabel = "kubernetes.io/metadata.name"
 
-// prepareNamespace sets the phase of a namespace and the label of its name.
+// prepareNamespace sets the phase of a namespace and the label of its name, and the finalizer of a new one.
 func prepareNamespace(o, before *unstructured.Unstructured) error {
 	labels := o.GetLabels()
 	if labels == nil {
@@ -34,7 +34,7 @@ func prepareNamespace(o, before *unstructured.Unstructured) error {
 	return nil
 }
 
-// prepareSecret moves stringData, which is write-only, into data.
+// prepareSecret moves stringData, which is write-only, into data, and sets the default type.
 func prepareSecret(o, _ *unstructured.Unstructured) error {
 	if o.Object["type"] == nil || o.Object["type"] == "" {
 		o.Object["type"] = "Opaque"

@@ -38,8 +38,8 @@ type Options struct {
 	Name string
 	// Port is the port to listen on. Defaults to a free one, which restarts keep.
 	Port int
-	// History is the number of changes that are kept for each kind. A watch or a page that needs an older
-	// version gets 410. Defaults to 16384.
+	// History bounds the changes that are kept for each kind: the last ones, at least half as many. A watch or a
+	// page that needs an older version gets 410. Defaults to 16384.
 	History int
 	// Bookmarks is the interval of bookmarks. Defaults to a minute.
 	Bookmarks time.Duration

@@ -51,7 +51,7 @@ type collection struct {
 type store struct {
 	mu          sync.Mutex
 	version     uint64
-	history     int // the number of changes that a collection's log keeps
+	history     int // the most changes that a collection's log keeps; then the older half is dropped
 	collections map[schema.GroupResource]*collection
 }
 
@@ -107,7 +107,7 @@ func (s *store) get(c *collection, k key) *unstructured.Unstructured {
 
 // write replaces the object at k by the result of f. f gets nil if there is no object, and returns nil to
 // delete it. It must not alter its argument. It runs under the lock, so no other write intervenes. An
-// unchanged object keeps its version. write returns the stored object, or, after a deletion, its last state.
+// unchanged object keeps its version. dryRun stores nothing. write returns the object, or after a deletion its last state.
 func (s *store) write(c *collection, k key, dryRun bool, f func(before *unstructured.Unstructured) (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,8 +200,8 @@ func (s *store) snapshot(c *collection, version uint64) (objects []*unstructured
 	return objects, at, err
 }
 
-// walk visits the objects of a snapshot behind a key until visit returns false. left is the number of objects that it
-// has not visited. Unless namespace is "", there are no others than its objects.
+// walk visits the objects of a version after a key, sorted, until visit returns false; version 0 is the latest. Unless
+// namespace is "", it visits only the objects of this namespace. left is the number of those that it has not visited.
 func (s *store) walk(c *collection, version uint64, namespace string, after key, visit func(*unstructured.Unstructured) bool) (at uint64, left int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,8 +263,8 @@ func (c *collection) undone(version uint64) map[key]*unstructured.Unstructured {
 // batch is the number of changes that a watch reads at once.
 const batch = 256
 
-// since returns the next changes after a version, the version up to which they are complete, and a channel
-// that the next change closes. Errors: expired, tooNew.
+// since returns the next changes after a version, at most batch, the version up to which they are complete, and
+// a channel that the next change closes. Errors: expired, tooNew.
 func (s *store) since(c *collection, version uint64) (changes []change, upTo uint64, next <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

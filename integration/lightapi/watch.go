@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// longestWatch is the timeout of a watch without timeoutSeconds.
+	// longestWatch is the timeout of a watch without timeoutSeconds, and the longest of any.
 	longestWatch = 30 * time.Minute
 	// slowest is how long a client may take to accept a write.
 	slowest = 30 * time.Second
@@ -32,8 +32,8 @@ type stream struct {
 	include metav1.IncludeObjectPolicy
 }
 
-// watch answers a watch. It ends at its timeout, when the client or the server goes, or when the next changes
-// are no longer in the log.
+// watch answers a watch. It ends at its timeout, when the client, the server or the kind goes, or when the next
+// changes are no longer in the log.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, c *collection, k *kind, at key) error {
 	o, selected, err := k.listOptions(r.URL.Query(), at)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, c *collection, k 
 	return nil
 }
 
-// begin writes the existing objects. With sendInitialEvents, a bookmark marks their end.
+// begin writes the existing objects. With sendInitialEvents and bookmarks, a bookmark marks their end.
 func (out *stream) begin(o *internalversion.ListOptions, selected *selection, state []*unstructured.Unstructured, version uint64) error {
 	for _, object := range state {
 		if selected.has(object) {

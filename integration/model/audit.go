@@ -38,8 +38,8 @@ func (d *drifts) id(of account.Drift) uint16 {
 }
 
 // audit compares Redis with ledger, labels and Shoots by the code that workers audit with, and lets the
-// worker repair one of the drifts. Both readings of an audit are one step. The number of audits is limited by
-// a budget: otherwise an audit and a second delivery could undo each other's work for ever.
+// worker repair one of the drifts. An audit reads everything twice, which is one step here. The number of audits
+// is limited by a budget: otherwise an audit and a second delivery could undo each other's work for ever.
 func (m *model) audit(s *state, w int) {
 	if m.missing(s) != 0 {
 		return
@@ -149,7 +149,7 @@ func (m *model) leaves(found []account.Drift, d account.Drift) bool {
 	}
 }
 
-// refused reports whether there are requests in the set, and all are refused.
+// refused reports whether there are requests in the set, and all were answered with a refusal.
 func (m *model) refused(s *state, requests uint8) bool {
 	for e := range uint8(len(m.events)) {
 		if has(requests, e) && s.replies[e].status != rejected && s.replies[e].status != exhausted && s.replies[e].status != superseded {
@@ -188,7 +188,7 @@ func (m *model) repair(s *state, w int) {
 	m.script(&n, w, what, thing{}, r)
 }
 
-// mend is Audit.mend of package audit, without the directory.
+// mend does what Audit.mend of package audit does about the drifts that leaves lets pass, but changes no directory.
 func (r *redis) mend(p *account.Pool, d account.Drift) (changed bool, err error) {
 	switch d.Kind {
 	case account.CountWrong:

@@ -41,7 +41,7 @@ func (m *model) writeLabel(s *state, w int) {
 }
 
 // claimFails adds the step in which Gardener refuses a claim: the request enters the waiting room, and keeps
-// its place in Redis. A request that was served from the room stays there.
+// its place in Redis. A request that was served from the room stays there, and an expired one is redelivered.
 func (m *model) claimFails(s *state, w int, on thing) {
 	if s.left.down == 0 {
 		return

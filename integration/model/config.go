@@ -19,7 +19,7 @@ const (
 	release     kind = 'R'
 )
 
-// event is a message of a publisher about a runtime, or, to release it, about a binding.
+// event is a message of a publisher about a runtime or, for a release, about a binding.
 type event struct {
 	kind kind
 	of   uint8
@@ -38,7 +38,7 @@ type config struct {
 	internal uint8 // the set of internal bindings
 	pools    uint8 // 1, or 2: then binding 1 is in the second
 	workers  int
-	others   string // the writes of others: see anotherWrites
+	others   string // the writes of others: see anotherWrites and pausing
 
 	directory  bool  // runtimes are looked up in the directory first
 	shoots     bool  // clusters appear and vanish
@@ -160,10 +160,10 @@ func (c *config) set(text string) error {
 	return nil
 }
 
-// edits reports whether other writers may leave idle claims, or mark accounts dirty under clusters.
+// edits reports whether other writers may leave idle claims, or cause accounts to be dirty under clusters.
 func (c *config) edits() bool { return strings.ContainsAny(c.others, "ckKodm") }
 
-// relocates reports whether the pool of a binding can change. Only then do claims record their pool.
+// relocates reports whether a binding can leave its pool. Only then do claims record their pool.
 func (c *config) relocates() bool { return strings.ContainsAny(c.others, "dm") }
 
 func (c *config) terms() account.Terms {

@@ -1,6 +1,6 @@
 package main
 
-// begin lets an idle worker start something. An item that another worker works on costs a second delivery.
+// begin lets an idle worker start something. To start what another worker works on costs a second delivery (twice).
 func (m *model) begin(s *state, w int) {
 	for i := range m.events {
 		e := uint8(i)
@@ -26,7 +26,7 @@ func (m *model) begin(s *state, w int) {
 	m.beginRebuild(s, w)
 }
 
-// twice takes a second delivery from the budget if another worker has the key. again reports whether it has,
+// twice takes a second delivery from the budget if another worker works on the key. again reports whether one does,
 // possible whether the step is possible.
 func (m *model) twice(n *state, w int, key uint8) (again, possible bool) {
 	if !n.held(w, key) {
@@ -39,8 +39,8 @@ func (m *model) twice(n *state, w int, key uint8) (again, possible bool) {
 	return true, true
 }
 
-// deliver delivers an event of the stream. The stored reply is read, unless it is the first delivery of a new
-// subject (rule 11).
+// deliver delivers an event of the stream. The worker reads the stored reply, unless this is the first delivery: then
+// it assumes that there is none (rule 11).
 func (m *model) deliver(s *state, w int, e uint8) {
 	if has(s.acked, e) {
 		return

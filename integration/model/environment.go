@@ -75,7 +75,7 @@ func (m *model) clusters(s *state) {
 	}
 }
 
-// trouble adds the faults: losses of Redis, deadlines, changed rules, and writes of others.
+// trouble adds the faults: losses of Redis, deadlines, changed rules, writes of others, and forgotten assignments.
 func (m *model) trouble(s *state) {
 	if s.left.loss > 0 && (s.pools[0].built() || s.pools[1].built() || s.bucket.built()) {
 		n := *s
@@ -182,7 +182,7 @@ func (m *model) pausing(s *state) {
 	}
 }
 
-// forget makes Redis forget an answered assignment, as no script does.
+// forget makes Redis forget the runtime of an answered assignment, but not its count, as no script does.
 func (m *model) forget(s *state) {
 	for p := range m.pools {
 		for r, rt := range s.pools[p].runtimes {

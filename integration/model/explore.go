@@ -27,7 +27,7 @@ type bounds struct {
 	first  bool // stop at the first violation
 }
 
-// violation is a violated invariant, with the shortest trace to it.
+// violation is a violated invariant, where it was found first, and how often it was found.
 type violation struct {
 	name  string
 	count int
@@ -156,7 +156,7 @@ func (r *report) add(name string, at uint32, move int) {
 	r.violations = append(r.violations, violation{name, 1, at, move})
 }
 
-// findLivelock looks for a state from which workers alone never reach a state without further steps.
+// findLivelock looks for states from which workers alone never reach a state in which they have no further step.
 func (x *explorer) findLivelock(r *report) {
 	x.from = append(x.from, uint32(len(x.edges)))
 	ends := make([]bool, r.states)

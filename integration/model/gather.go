@@ -95,7 +95,7 @@ func (m *model) gathering(read gathered) *account.Gathering {
 	return g
 }
 
-// leaveOut removes what a rebuild lacks without some of its rules.
+// leaveOut changes the result of a rebuild to what it is without the rules that are switched off.
 func (m *model) leaveOut(d derived) {
 	for _, s := range d.snapshots {
 		for name, rec := range s.Bindings {
@@ -208,7 +208,7 @@ func (d *directory) locate(b *bucket, runtime, pool uint8) (at place, notBuilt b
 	return placeOf(found), false
 }
 
-// depart records that the runtime is gone; if silently is set, not for an unknown runtime.
+// depart returns the runtime's place. For an unknown runtime it records that it is gone, unless silently is set.
 func (d *directory) depart(b *bucket, runtime uint8, silently bool) (at place, notBuilt bool) {
 	machine := thawBucket(d.redis, *b)
 	if _, known := machine.Place(d.redis.ids[runtime]); silently && b.built() && !known {

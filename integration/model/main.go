@@ -73,7 +73,7 @@ func (x *explorer) story(v violation) string {
 	return fmt.Sprintf("%s\n%s\n=> %s, after %d steps\n", x.head(), strings.Join(lines, "\n"), v.name, steps)
 }
 
-// head names the events, and the rules that are switched off.
+// head names the rules that are switched off, and describes the configuration.
 func (x *explorer) head() string {
 	var lines []string
 	for r := range rules {

@@ -112,8 +112,8 @@ func (m *model) workOnBoth(s *state) {
 	m.second, m.at = false, serverA
 }
 
-// mayBegin makes the start of an item a fault if it leads nowhere: on a server that is not in force, or while
-// none is.
+// mayBegin makes the start of an item a fault if it leads nowhere: while a place is in force on no server, or, of
+// what a worker serves or sweeps, on a server that is not in force.
 func (m *model) mayBegin(on *state, v *move, some, here bool) {
 	if k := v.next.workers[v.who]; on.workers[v.who].at != idle || k.key >= rebuildKey {
 		return
@@ -122,7 +122,7 @@ func (m *model) mayBegin(on *state, v *move, some, here bool) {
 	}
 }
 
-// scripts are the steps that call Redis. deciding are those whose result permits an effect outside of Redis.
+// scripts are the steps that are added for each server of Redis. deciding are those that permit an effect outside of Redis.
 var scripts, deciding = stepSet(
 	locating, asking, confirming, revoking, refusing, takingBack, departing, releasing, superseding, dirtyAsking, unclaimFreeing,
 	releaseCounting, releaseFreeing, observing, auditing, sealing, installing,
@@ -138,8 +138,8 @@ func stepSet(of ...at) (set steps) {
 }
 
 // look ends the handling if the script's epoch is not in force. The record is read after the script; the
-// version that fences the effect was read before the script (rule 15). The model reads the record at once,
-// which permits the most: an epoch that is in force later was in force then.
+// version that fences the effect was read before the script (rule 15). The model reads the record at once: an
+// epoch that is in force at a later read is in force at this one, too, so no effect is left out.
 func (m *model) look(on *state, v *move) {
 	k := &on.workers[v.who]
 	if m.untrusted(on) && scripts[k.at] && k.key < rebuildKey {

@@ -55,7 +55,7 @@ type move struct {
 	who    int8   // the worker, or -1
 	what   string // with %s for the thing
 	on     thing
-	fault  bool   // not a worker's own step: a fault, or another writer
+	fault  bool   // no worker makes it by itself: a fault, a second delivery, or another writer's step
 	broken string // the invariant that the step itself violates
 }
 
@@ -131,7 +131,7 @@ func (m *model) script(n *state, w int, what string, on thing, r result) {
 	m.add(n, w, what, on).broken = r.broken
 }
 
-// giveUp ends the handling if Redis is not built: the event is redelivered.
+// giveUp ends the handling because Redis is not built: the event is redelivered.
 func (m *model) giveUp(s *state, w int) {
 	n := *s
 	n.workers[w] = worker{}

@@ -42,8 +42,8 @@ type views struct {
 }
 
 // ask runs assign (rule 3). A label that the worker has read itself is used as read; the others come from the
-// cache, which may be stale. The worker itself asks with an empty list first and the suggestions after it.
-// The model takes both for one step.
+// cache, which may be stale. A real worker asks first without suggestions, then with them. The model takes both
+// for one step.
 func (m *model) ask(s *state, w int) {
 	k := s.workers[w]
 	now := views{labels: s.labels}
@@ -71,7 +71,7 @@ func (m *model) ask(s *state, w int) {
 	}
 }
 
-// asks adds the step of a request with these views, unless its result equals than.
+// asks adds the step of a request with these views, unless it comes to the same as the result than.
 func (m *model) asks(s *state, w int, v views, than *result) result {
 	n := *s
 	k := &n.workers[w]

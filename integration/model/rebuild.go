@@ -151,7 +151,7 @@ func (m *model) readLedger(s *state, w int) { n := *s; m.takeIn(&n, w, ledgerRea
 func (m *model) readLabels(s *state, w int) { n := *s; m.takeIn(&n, w, labelsReading) }
 func (m *model) readShoots(s *state, w int) { n := *s; m.takeIn(&n, w, shootsReading) }
 
-// install installs the places, each by itself and in any order, if the token is unchanged (rule 13e).
+// install installs the places if the token is unchanged (rule 13e): in one step, or if stepwise one by one in any order.
 func (m *model) install(s *state, w int) {
 	if !m.stepwise {
 		n := *s

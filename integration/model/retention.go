@@ -73,8 +73,8 @@ func (m *model) inHand(s *state, r uint8) bool {
 	return false
 }
 
-// purge deletes the runtime's replies that were read: first those before the release, and then, if everything
-// is built and nothing else is known, the release. Later requests for the runtime count as new.
+// purge deletes the runtime's replies that were read: first all but the release, and then, if everything is built
+// and the runtime is still forgettable, the release. Later requests for the runtime count as new.
 func (m *model) purge(s *state, w int) {
 	n := *s
 	k := &n.workers[w]
@@ -105,7 +105,7 @@ func (m *model) purge(s *state, w int) {
 	m.add(&n, w, what, onRuntime(r))
 }
 
-// dropEntry removes the runtime from the directory, unless its record is no tombstone.
+// dropEntry removes the runtime from the directory, if its entry or its record in the pool is a tombstone.
 func (m *model) dropEntry(s *state, w int) {
 	n := *s
 	k := &n.workers[w]

@@ -1,6 +1,6 @@
 package main
 
-// The limits of every world. Configurations stay below them.
+// The limits of every world. No configuration exceeds them.
 const (
 	maxBindings = 2
 	maxRuntimes = 3
@@ -123,7 +123,7 @@ type worker struct {
 	tenant, generation, sequence, made uint8 // of the decision; made is its epoch
 	outcome                            status
 	on                                 uint8 // the binding in the reply, plus 1
-	barred                             uint8 // the bindings that must not gain runtimes, by the cache
+	barred                             uint8 // the bindings that must not gain runtimes, by the cache; of retention: the runtime's events
 
 	placeless bool // the reply names no pool: the runtime was gone before it had one
 	current   bool // the sequence of the reply's subject that it read is the latest
@@ -134,8 +134,8 @@ type worker struct {
 	since uint8 // the sequence under which the event waits, by its reply
 
 	places uint8  // of a rebuild: the places that are not installed yet
-	next   uint8  // of a rebuild: the next event to seal
-	read   uint16 // of a rebuild: the number of its input, see gatherings
+	next   uint8  // of a rebuild: the next event to seal; of retention: the event of the release
+	read   uint16 // of a rebuild or retention: the number of its input, see gatherings; of a repair: the number of the drift
 
 	version uint8 // of a rebuild: the version of the record that it read
 	looked  uint8 // without rule lookLast: the epoch that the record named when the event was taken

@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// The names of things in the scripts, and their indexes. Index 0 is "".
+// The names of things in the scripts, and their indexes. A tenant, epoch or runtime state with index 0 is "".
 
 var states = [...]account.State{account.Free, account.Claiming, account.InUse, account.Draining, account.Dirtying}
 

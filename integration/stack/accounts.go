@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Account is a hyperscaler account, which the stack creates a binding for.
+// Account is a hyperscaler account, for which the stack creates a binding.
 type Account struct {
 	Name            string            `json:"name"`
 	HyperscalerType string            `json:"hyperscalerType"`
@@ -35,8 +35,8 @@ type Account struct {
 //go:embed accounts.yaml
 var demoAccounts []byte
 
-// DemoAccounts are enough for some fifteen clusters in all pools of the initial rules. A few of them must not
-// be assigned.
+// DemoAccounts are enough for fifteen clusters or more in each dedicated pool of the initial rules, at three for each
+// account. A few of them must not be assigned.
 func DemoAccounts() []Account {
 	accounts, err := ReadAccounts(demoAccounts)
 	if err != nil {
@@ -135,7 +135,7 @@ func (a Account) object(kind string, t Target) *unstructured.Unstructured {
 	return o
 }
 
-// provider is Gardener's name of the hyperscaler.
+// provider is Gardener's provider type of the hyperscaler.
 func (a Account) provider() string {
 	provider, _, _ := strings.Cut(a.HyperscalerType, "_")
 	return provider

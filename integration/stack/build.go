@@ -164,7 +164,7 @@ func (p program) compile(ctx context.Context, binary string, talk io.Writer) err
 	return os.Rename(part, binary)
 }
 
-// key is a hash of everything that the binary depends on.
+// key is a hash of the sources, Go's version and the platform.
 func (p program) key() (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH)
@@ -195,7 +195,7 @@ func (p program) key() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// prune removes binaries of the program that were unused for a week.
+// prune removes binaries of the program that were not used for a week.
 func (p program) prune(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, p.name+"-*"))
 	if err != nil {

@@ -28,8 +28,8 @@ var (
 )
 
 // Seed applies the CRDs of deploy/crds and the namespace, waits until the API serves their
-// kinds, and creates the bindings of the accounts. If Gardener's own API server runs, Seed
-// registers its APIServices instead of the CRDs of its kinds, and also creates the objects
+// kinds, and creates the bindings and Shoots of the accounts. If Gardener's own API server runs,
+// Seed registers its APIServices instead of the CRDs of its kinds, and also creates the objects
 // against which it validates Shoots. Seed can be repeated.
 func Seed(ctx context.Context, cfg *rest.Config, t Target, accounts []Account) error {
 	client, err := dynamic.NewForConfig(cfg)

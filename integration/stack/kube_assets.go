@@ -21,7 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// startAssets starts etcd and kube-apiserver from KUBEBUILDER_ASSETS, with the flags of integration/kubeapi.
+// startAssets starts etcd and kube-apiserver from KUBEBUILDER_ASSETS, with nearly the flags of integration/kubeapi.
 func (k *Kube) startAssets(ctx context.Context) error {
 	etcd, err := k.startAssetsEtcd()
 	if err != nil {

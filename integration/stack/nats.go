@@ -43,7 +43,7 @@ func (n *NATS) Start(ctx context.Context) error {
 		JetStream:  true,
 		StoreDir:   n.dir,
 		NoSigs:     true,
-		// The streams reserve their MaxBytes, so the server needs this much.
+		// The streams reserve their MaxBytes, so the limit must not be below their sum.
 		JetStreamMaxMemory: 1 << 30,
 		JetStreamMaxStore:  64 << 30,
 	})

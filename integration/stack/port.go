@@ -15,11 +15,11 @@ var handedOut = struct {
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
-// FreePort returns a free port of the loopback address, for a process to listen on. It is outside the range
-// that the kernel uses for port 0: a port of that range could be taken before the process listens. FreePort
+// FreePort returns a free port of the loopback address, for a process to listen on. It is outside the range that
+// Linux uses for port 0 by default: a port of that range could be taken before the process listens. FreePort
 // returns no port twice in a process.
 func FreePort() (int, error) {
-	const first, n = 20000, 12000 // below the kernel's range, which begins at 32768
+	const first, n = 20000, 12000 // below Linux' default range, which begins at 32768
 	handedOut.Lock()
 	defer handedOut.Unlock()
 	for range 100 {

@@ -35,8 +35,8 @@ type command struct {
 	grace  time.Duration // Defaults to stopGrace.
 }
 
-// process is a child process. It ends with its parent: when its stdin, a pipe of the parent, is closed, and
-// on Linux by a signal of the kernel.
+// process is a child process. On Linux a signal of the kernel ends it with its parent. Elsewhere it ends then only
+// if it stops at the end of its stdin (--until-eof), which is a pipe of the parent.
 type process struct {
 	name  string
 	cmd   *exec.Cmd
@@ -111,8 +111,8 @@ func startAnnouncing(ctx context.Context, c command, into any) (*process, error)
 	}
 }
 
-// stop asks the process to end, and kills it after its grace. It returns when the process has ended. A nil or
-// ended process is no error.
+// stop asks the process to end. After its grace it kills the process, and returns an error. It returns when the
+// process has ended. A nil or ended process is no error.
 func (p *process) stop() error {
 	if p == nil || p.ended() {
 		return nil
@@ -150,7 +150,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// failure describes an unexpected end.
+// failure describes a process that ended, or was killed, unexpectedly.
 func (p *process) failure() error {
 	err := p.err
 	if err == nil {

@@ -127,7 +127,7 @@ func (r *Redis) Stop() error {
 	return r.server.stop()
 }
 
-// Kill ends the server at once, like a crash. Writes that are in its append-only file survive.
+// Kill ends the server at once, like a crash. Writes that are in its append-only file survive, and all of miniredis.
 func (r *Redis) Kill() {
 	if r.mini != nil {
 		r.mini.Close()
@@ -146,13 +146,13 @@ func (r *Redis) Lose(ctx context.Context) error {
 	return r.Start(ctx)
 }
 
-// Another starts a second redis-server, a master until Follow is called. The caller stops it.
+// Another starts a second redis-server, a master until Follow is called. The caller stops it. Not for miniredis.
 func (r *Redis) Another(ctx context.Context) (*Redis, error) {
 	return startRedis(ctx, filepath.Clean(r.dir)+"-another", Options{Redis: RealRedis, Talk: r.talk})
 }
 
 // Follow makes the server a replica, and returns when it is in sync with its master. With nil it becomes a
-// master.
+// master. Not for miniredis.
 func (r *Redis) Follow(ctx context.Context, master *Redis) error {
 	client := redis.NewClient(&redis.Options{Addr: r.address(), DisableIdentity: true})
 	defer func() { _ = client.Close() }()

@@ -8,7 +8,7 @@
 //	cfg, err := s.Kube.Config()
 //
 // A start takes about a second, and two to three with kube-apiserver, so the tests of a binary share one
-// stack. Every part can be stopped, killed and restarted at its address.
+// stack. Every part can be stopped and restarted at its address, and all but NATS can be killed.
 package stack
 
 import (
@@ -28,8 +28,8 @@ import (
 // Options configure a stack. The zero value starts everything except workers, on free ports, with the demo
 // accounts.
 type Options struct {
-	// Dir is the directory of data and configuration. It is kept, except for the objects of LightGardener.
-	// Defaults to a temporary directory that Stop removes.
+	// Dir is the directory of data and configuration. It is kept, but LightGardener and MiniRedis have their data
+	// in memory. Defaults to a temporary directory that Stop removes.
 	Dir string
 	// Config is the worker's configuration in YAML. The stack sets the addresses in it, and the initial rules
 	// if it has no hap section. Defaults to none.
@@ -57,8 +57,8 @@ type Options struct {
 	GardenerArgs []string
 	// Talk gets progress and later failures, a line each. Defaults to os.Stderr.
 	Talk io.Writer
-	// WorkerLog gets the output of the workers. Defaults to none; the error of a failed start quotes the
-	// output.
+	// WorkerLog gets the output of the workers. Defaults to none; the error of a failed start quotes the end of
+	// stderr.
 	WorkerLog io.Writer
 }
 
@@ -252,7 +252,8 @@ func (s *Stack) Summary() Summary {
 	return sum
 }
 
-// Stop stops everything, the workers first, and removes a temporary directory. It may be called twice.
+// Stop stops everything but a Kube of another stack, the workers first, and removes a temporary directory. It may be
+// called twice.
 func (s *Stack) Stop() error {
 	var group errgroup.Group
 	for _, w := range s.Workers {

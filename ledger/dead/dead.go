@@ -30,7 +30,7 @@ const (
 
 const (
 	maxDeadHeaders = 64 << 10 // bytes of the event's headers; with the data they must stay below the server's limit
-	longHeaders    = 4 << 10  // bytes of headers that are left out before data are cut
+	longHeaders    = 4 << 10  // bytes; longer headers are left out before data are cut
 	maxReason      = 2 << 10  // bytes
 )
 
@@ -69,10 +69,10 @@ func NewLettersOn(streams streams.Streams, subjects events.Subjects) *Letters {
 }
 
 // Put stores a copy of the event with the reason. It returns when the stream has stored the
-// copy. Put cuts data beyond events.MaxMessage and leaves out headers beyond 64 KiB, and those whose names NATS takes
-// only from other clients. If NATS refuses the copy for its size, Put leaves out all headers if they are long, and
-// then cuts data. A repeated Put of the same event within the duplicate window changes nothing. After an error
-// the copy may or may not be stored.
+// copy. Put cuts data beyond events.MaxMessage, and leaves out headers beyond 64 KiB and those that are not
+// streams.Publishable. If NATS refuses the copy for its size, Put leaves out all headers if they are long, and
+// then halves the data until NATS accepts it. A repeated Put of the same event within the duplicate window changes
+// nothing. After an error the copy may or may not be stored.
 func (d *Letters) Put(ctx context.Context, event Event, code engine.Code, reason string) error {
 	data, cut := event.Data, []string(nil)
 	if len(data) > events.MaxMessage {

@@ -23,7 +23,7 @@ var ErrNoLetter = errors.New("there is no such dead letter")
 
 // Letter is an event as the stream of dead letters keeps it.
 type Letter struct {
-	Number    uint64 // in HAP_DEAD
+	Number    uint64 // sequence in HAP_DEAD
 	StoredAt  time.Time
 	Code      engine.Code
 	Reason    string
@@ -39,7 +39,7 @@ type Letter struct {
 // Tenant returns the global account that the letter names, by its data or else its subject; "" if it names none.
 func (l Letter) Tenant() string { return cmp.Or(l.Event.Tenant(), events.TenantIn(l.Subject)) }
 
-// Each visits the dead letters, oldest first. It leaves out those that are stored after it has found the
+// Each visits the dead letters, oldest first. It may leave out those that are stored after it has found the
 // first. It returns the first error of visit.
 func (d *Letters) Each(ctx context.Context, visit func(Letter) error) error {
 	return streams.Each(ctx, d.streams, d.subjects.Stream(events.StreamDead), 1, d.subjects.AllDead(), func(msg streams.Message) error {

@@ -99,8 +99,8 @@ func (f *Messages) look(stream string, msg streams.Message) (Message, bool) {
 
 // Kept returns why Remove refuses a message, as an error that wraps ErrKept, and nil if Remove deletes it.
 // Any other error is of reading the stream. Remove refuses a possible answer of a newer version, an event
-// that a worker will move to the dead letters, and a message whose purge would delete others: one whose
-// subject has wildcards, or an older message.
+// that a worker will move to the dead letters, and a message whose purge would delete others: its subject
+// has wildcards, or has an older message.
 func (f *Messages) Kept(ctx context.Context, m Message) error {
 	switch {
 	case m.Stream == f.subjects.Stream(events.StreamEvents):

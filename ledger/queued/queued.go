@@ -22,7 +22,7 @@ type Event struct {
 	Published time.Time
 	// TakenUp says whether the event was delivered to a worker; nil if the consumer's state is unknown.
 	TakenUp *bool
-	// Before is the number of earlier events that no worker has taken up either, if TakenUp is false.
+	// Before is how many earlier events, at most, no worker has taken up either, if TakenUp is false.
 	Before uint64
 
 	sequence uint64 // in HAP_EVENTS

@@ -16,9 +16,9 @@ import (
 	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
-// A listening Intake looks every lookAgain whether the workers' consumer is gone, and takes its place after missing in
-// a row: workers make a consumer again that an operator deleted, and an event that the shadow takes in between would
-// never be answered.
+// A listening Intake checks every lookAgain whether the workers' consumer is gone. It takes its place after as many
+// checks in a row as missing says: workers create a consumer again that an operator deleted, and an event that the
+// shadow takes in between would never be answered.
 const (
 	lookAgain = 30 * time.Second
 	missing   = 3
@@ -128,7 +128,7 @@ func (i *Intake) take(ctx context.Context, consumer streams.Consumer) error {
 		case errors.Is(err, jetstream.ErrConsumerDeleted):
 			return nil
 		case err != nil:
-			// After a request that came too late for it the server says only that nothing answers.
+			// If the consumer is deleted before a request arrives, the server says only that nothing answers.
 			if gone, _ := i.gone(ctx, events.ConsumerShadow); gone {
 				return nil
 			}

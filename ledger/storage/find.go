@@ -29,8 +29,7 @@ func (l *Ledger) OfRequest(ctx context.Context, requestID string, visit func(eve
 
 // Under visits the replies on matching subjects, sorted by subject. It asks the server for the subjects, which are
 // in memory there. For OfRuntime, in contrast, the server searches blocks of a large ledger. Sealed replies are
-// included; an unreadable message comes as Stored.Foreign. Under
-// returns the first error of visit.
+// included; an unreadable message comes as Stored.Foreign. Under returns the first error of visit.
 func (l *Ledger) Under(ctx context.Context, filter string, visit func(events.Stored) error) error {
 	subjects, err := l.streams.Subjects(ctx, l.stream(), filter)
 	if err != nil {

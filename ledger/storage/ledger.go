@@ -20,9 +20,9 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// ErrWrongLastSequence says that a reply was not stored, because its subject has
-// another last sequence than expected: another worker's reply came first. Read it
-// with Ledger.Last.
+// ErrWrongLastSequence says that a reply or a record was not stored, because its subject
+// has another last sequence than expected: mostly, another worker's message came first.
+// Read it with Ledger.Last or Ledger.Epochs.
 var ErrWrongLastSequence = errors.New("another reply was stored first")
 
 // ErrUnstorable says that a reply or a waiting request cannot be stored because of its content: it is
@@ -80,7 +80,7 @@ func (l *Ledger) storedReply(msg streams.Message) (events.Stored, error) {
 }
 
 // OfRuntime visits the replies to the requests for one runtime in stream order, sealed ones included, and reads
-// each from the leader. It leaves out replies that are stored after it has found the first. An unreadable
+// each from the leader. It may leave out replies that are stored after it has found the first. An unreadable
 // message comes as events.Stored.Foreign. It returns the first error of visit.
 func (l *Ledger) OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error {
 	return l.from(ctx, 1, l.subjects.RuntimeReplies(runtimeID), visit)

@@ -115,7 +115,7 @@ func (r *WaitingRoom) Leave(ctx context.Context, subject string) error {
 	return nil
 }
 
-// Each visits the requests that wait, oldest first, except those that are stored after it has found
+// Each visits the requests that wait, oldest first. It may leave out those that are stored after it has found
 // the first. It skips a message that it cannot read and reports it to OnForeign. It returns the first
 // error of visit.
 func (r *WaitingRoom) Each(ctx context.Context, visit func(WaitingRequest) error) error {
@@ -141,8 +141,8 @@ func (r *WaitingRoom) After(ctx context.Context, sequence uint64, visit func(Wai
 	return read, err
 }
 
-// Get returns the request on a subject, and whether it still waits. An unreadable message counts as no
-// request and is reported to OnForeign.
+// Get returns the request on a subject, and whether it still waits. If the last message on the subject is
+// unreadable, Get returns no request, and reports the message to OnForeign.
 func (r *WaitingRoom) Get(ctx context.Context, subject string) (WaitingRequest, bool, error) {
 	msg, err := r.streams.Message(ctx, r.stream(), streams.Query{LastFor: subject})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {

@@ -62,7 +62,7 @@ func (l *Ledger) facts(visit func(Fact) error) func(streams.Message) error {
 	}
 }
 
-// Unsettled visits the events that are left in HAP_EVENTS, delivered or not, oldest first. It leaves
+// Unsettled visits the events that are left in HAP_EVENTS, delivered or not, oldest first. It may leave
 // out events that are published after it has found the first. It uses no consumer, since a work-queue
 // stream allows only one. An event that does not decode comes with its error and the fields that could
 // be read. It returns the first error of visit.

@@ -18,7 +18,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 )
 
-// Records reads all that Redis records; package counters implements it.
+// Records reads Redis's records of pools and of the directory; package counters implements it.
 type Records interface {
 	Built(ctx context.Context, places ...string) (map[string]bool, error)
 	Pools(ctx context.Context) ([]string, error)
@@ -28,8 +28,8 @@ type Records interface {
 	Places(ctx context.Context, bucket string) iter.Seq2[account.NamedPlace, error]
 }
 
-// Repairer corrects Redis; package counters implements it. Each method changes Redis only if the
-// drift still exists. A method that returns a bool reports whether it changed Redis.
+// Repairer corrects Redis; package counters implements it. A method that returns a bool changes Redis only if
+// the drift still exists, and reports whether it changed Redis.
 type Repairer interface {
 	Recount(ctx context.Context, pool, binding string) (bool, error)
 	Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error)
@@ -78,10 +78,10 @@ type Audit struct {
 // Finding is the result of an audit.
 type Finding struct {
 	Drifts   []account.Drift
-	NotBuilt []string // pools and buckets that the audit did not compare
-	Replies  int      // replies in the ledger that name a runtime
-	Runtimes int      // runtimes that are assigned in Redis
-	Bindings int      // bindings with a record in Redis
+	NotBuilt []string // pools and buckets that are not built; if a bucket is among them, nothing was compared
+	Replies  int      // readable replies in the ledger that name a runtime, without sealed ones
+	Runtimes int      // runtimes that are assigned in built pools
+	Bindings int      // bindings with a record in built pools
 }
 
 func (a *Audit) say(format string, args ...any) {
@@ -310,7 +310,7 @@ func (m *motion) add(runtime, binding string) {
 	}
 }
 
-// answered adds the runtimes and bindings of all replies after a sequence of the ledger.
+// answered adds the runtimes and bindings of the readable replies after a sequence of the ledger.
 func (m *motion) answered(ctx context.Context, ledger Ledger, after uint64) error {
 	err := ledger.After(ctx, after, func(s events.Stored) error {
 		if fact := storage.FactOf(s.Reply); s.Foreign == nil {

@@ -17,8 +17,8 @@ type Auditor struct {
 	Observer observe.Observer
 }
 
-// soon is the longest pause before the first audit. Without it, a worker that restarts daily would never audit, and after
-// a restart nothing would say for a day what drifts.
+// soon is the longest pause before the first audit, without its jitter. With a pause of a day, a worker that restarts
+// daily would otherwise never audit.
 const soon = 10 * time.Minute
 
 // Run audits until ctx ends. Each pause is up to a tenth longer (jitter), so that workers do not all read at

@@ -37,8 +37,8 @@ func (a *Audit) noteRefused(ctx context.Context, drifts []account.Drift) error {
 	return nil
 }
 
-// takeBack undoes the assignment of refused requests (rule 11) if Drift.Refused is set, and reports whether
-// it did. It need not read the ledger again: a refusal is final, and the script checks the record.
+// takeBack undoes the assignment of refused requests (rule 11), and returns true, if Drift.Refused is set. It need not
+// read the ledger again: a refusal is final, and the script checks that the record still has the request.
 func (a *Audit) takeBack(ctx context.Context, d account.Drift) (bool, error) {
 	if !d.Refused {
 		return false, nil

@@ -10,8 +10,9 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// Repair repairs a drift if that is safe, and reports whether Redis changed. It drains a claim, idle or with a
-// runtime whose Shoot is gone, only if drainIdle is true.
+// Repair repairs a drift if that is safe, and reports whether it did; for PlaceMissing and a refused RuntimeUnknown it
+// also returns true if nothing was left to repair. It drains a claim, idle or with a runtime whose Shoot is gone, only
+// if drainIdle is true.
 func (a *Audit) Repair(ctx context.Context, d account.Drift, drainIdle bool) (bool, error) {
 	changed, err := a.mend(ctx, d, drainIdle)
 	if err != nil {
@@ -36,7 +37,7 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 		if d.Remedy() == account.DrainOnly {
 			return a.release(ctx, d, drainIdle)
 		}
-		// The entry of the directory stays: a provision may just have been assigned by it.
+		// The entry of the directory stays: a provision may just have read it.
 		return a.Repairer.DropAdopted(ctx, d.Pool, d.Runtime, d.Binding)
 	case account.PlaceMissing:
 		place, err := a.Repairer.Locate(ctx, d.Runtime, d.Pool)
@@ -57,8 +58,8 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	}
 }
 
-// release takes a runtime off its account, as its deprovision would. An account without others drains. It does
-// nothing unless agreed.
+// release takes a runtime off its account, as its deprovision would; an account without other runtimes then drains. It
+// does nothing unless agreed, and returns false for a runtime that was gone already.
 func (a *Audit) release(ctx context.Context, d account.Drift, agreed bool) (bool, error) {
 	if !agreed {
 		return false, nil
@@ -72,7 +73,7 @@ func (a *Audit) release(ctx context.Context, d account.Drift, agreed bool) (bool
 // unknown which record the runtime should have, or if the directory has the runtime as gone or in another pool.
 func (a *Audit) restore(ctx context.Context, d account.Drift) (bool, error) {
 	if d.Wanted.State == "" {
-		return false, nil // Redis has the higher sequence: it is unclear whether Redis or the ledger is right
+		return false, nil // it is unclear whether Redis or the ledger is right
 	}
 	place, err := a.Repairer.Locate(ctx, d.Runtime, d.Pool)
 	if err != nil || place.Pool != d.Pool {
@@ -99,9 +100,9 @@ func (a *Audit) follow(ctx context.Context, d account.Drift) (bool, error) {
 	return seen.Change != "", err
 }
 
-// RepairAll repairs all drifts, and returns those for which Redis changed and the joined errors. A failed
-// repair does not stop the others. Wrong counts come last. A count is not lowered if a runtime of the binding
-// could not be restored before: another runtime could take the room of that runtime (I2).
+// RepairAll calls Repair for each drift until ctx ends, and returns the drifts for which Repair returned true, and the
+// joined errors. A failed repair does not stop the others. Wrong counts come last. A count is not lowered if a runtime
+// of the binding could not be restored before: another runtime could take the room of that runtime (I2).
 func (a *Audit) RepairAll(ctx context.Context, drifts []account.Drift, drainIdle bool) (changed []account.Drift, err error) {
 	drifts = slices.Clone(drifts)
 	slices.SortStableFunc(drifts, func(a, b account.Drift) int { return last(a) - last(b) })

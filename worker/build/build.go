@@ -8,7 +8,7 @@ import (
 
 // Info is the build information that the Go tool writes into a program. A field is "" if it is unknown.
 type Info struct {
-	Version  string // of the main module; "" for a development build
+	Version  string // of the main module; "" if the Go tool wrote "(devel)"
 	Revision string // commit
 	Go       string // version of Go
 }

@@ -107,9 +107,9 @@ func New(o Options) *Bulkheads { return &Bulkheads{options: o, parts: map[Part]*
 // mostParts bounds the number of parts with a circuit, since requests may name any pool.
 const mostParts = 4096
 
-// Ask calls call and returns its result. While the circuit of the part is open, it returns an *Error instead,
-// except for one call a second. While mostParts others were called within window, a further part has no circuit: Ask
-// always makes its calls.
+// Ask calls call and returns its result. While the circuit of the part is open, it returns an *Error instead, except
+// for one call a second. If there are mostParts other parts and none is idle, the part has no circuit: Ask always
+// makes its calls.
 func Ask[T any](b *Bulkheads, of Part, call func() (T, error)) (answer T, err error) {
 	p := b.part(of)
 	if p == nil {
@@ -182,8 +182,8 @@ type State struct {
 	Since time.Time // when the circuit opened; attempts that failed since then do not change it
 }
 
-// Open returns the parts whose circuit is open, sorted by dependency and pool. A circuit that nothing has tried to close
-// for a minute does not count.
+// Open returns the parts whose circuit is open, sorted by dependency and pool. A circuit that no call has tried to
+// close for a minute (quiet) does not count.
 func (b *Bulkheads) Open() []State {
 	b.mu.RLock()
 	var open []State

@@ -22,7 +22,7 @@ type part struct {
 	failing   time.Time     // when it came
 	opened    time.Time     // when the circuit last opened
 	taken     int           // slots that are taken
-	succeeded time.Time     // the latest success, or when the first slot was taken
+	succeeded time.Time     // the latest success, or when a slot was taken while none was
 	usual     time.Duration // smoothed time that a call takes if it succeeds and slots are taken
 }
 

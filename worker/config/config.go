@@ -75,7 +75,7 @@ type HAP struct {
 // MultiHyperscalerAccount is the section hap.multiHyperscalerAccount.
 type MultiHyperscalerAccount struct {
 	// AllowedGlobalAccounts lists the tenants that may have several accounts; "*" means all tenants.
-	// Defaults to none: every tenant has one account per pool.
+	// Defaults to none: a tenant gets at most one account in a pool.
 	AllowedGlobalAccounts []string `key:"allowedGlobalAccounts"`
 	// Limits has the maximum number of clusters on an account, by provider, and "default" for all other
 	// providers; 0 means no limit. Limits apply only to tenants that may have several accounts.
@@ -103,8 +103,8 @@ type Plan struct {
 	// Providers lists the hyperscalers on which the plan may run.
 	// Defaults to none; an entry needs at least one.
 	Providers []string `key:"providers"`
-	// Default is the provider of requests that name none, if there are several Providers.
-	// Defaults to none: such a request is rejected as UnknownProvider.
+	// Default is the provider of requests that name none, unless the chosen implementation names one.
+	// Defaults to the only provider; with several, such a request is rejected as UnknownProvider.
 	Default string `key:"default"`
 }
 
@@ -152,7 +152,7 @@ type Network struct {
 	// Required makes requests wait while there is no valid network configuration.
 	// Defaults to false: the reply then says that ranges are missing, and a later reply has them.
 	Required bool `key:"required"`
-	// Clusters says whether the worker reads Cluster resources. With follow, it applies the rules to
+	// Clusters says whether rules follow Cluster resources. With follow, the worker applies the rules to
 	// an answered cluster again whenever labels or purposes of its Cluster resource change.
 	// Defaults to none: only the labels and purposes in the event count.
 	Clusters string `key:"clusters"`

@@ -46,8 +46,8 @@ func (h *HAP) compile(wrong *faults, labels rule.Labels) *terms.Decisions {
 	})
 }
 
-// plans returns the built-in table, extended by hap.plans. It adds one plan at a time, so that each fault has
-// the key of its plan.
+// plans returns the built-in table, extended and overridden by hap.plans. It adds one plan at a time, so that each
+// fault has the key of its plan.
 func (h *HAP) plans(wrong *faults) rule.Plans {
 	all := rule.BuiltinPlans()
 	for _, name := range sortedKeys(h.Plans) {

@@ -14,7 +14,8 @@ import (
 )
 
 // decode returns the defaults overridden by root, and records the lines of the keys in lines. An unknown key,
-// and a value of the wrong type, is a fault of root's reader. The default of such a value stays.
+// and a value of the wrong type, is a fault of root's reader. A key with such a value keeps its default, but a
+// wrong item or entry of a list or mapping becomes an empty one.
 func decode(root document.Node, lines map[string]int) *Config {
 	c := Default()
 	d := decoder{given: map[string]bool{}, lines: lines}

@@ -2,5 +2,6 @@
 // from HAP_ environment variables, and validated as a whole. The keys of hap and worker.reconcile, and
 // telemetry.logLevel, can change without a restart: see [Watch].
 //
-// Errors contain all faults, as document.Faults. [Decisions] is the compiled part that decides requests.
+// The error for an invalid configuration is a document.Faults with all its faults. [Config.Decisions] compiles the
+// part that decides requests.
 package config

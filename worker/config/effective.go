@@ -14,7 +14,7 @@ const Hidden = "REDACTED"
 // String returns the effective configuration as YAML, without secrets.
 func (c *Config) String() string { return string(c.Effective()) }
 
-// Effective returns the configuration as YAML with every key, in the order of the documentation and without
+// Effective returns the configuration as YAML with every key, in the order of the structs and without
 // secrets. Of the two forms of rules it has only the one in use.
 func (c *Config) Effective() []byte {
 	root := &yaml.Node{Kind: yaml.MappingNode}
@@ -84,14 +84,15 @@ func hide(l leaf, value any) any {
 	return value
 }
 
-// inline reports whether text is a PEM block, the content of a .creds file or an nkey seed, instead of a path.
+// inline reports whether text looks like a PEM block, the content of a .creds file or an nkey seed, or has several
+// lines, instead of being a path.
 func inline(text string) bool {
 	return strings.Contains(text, "-----BEGIN") || strings.Contains(text, "\n") ||
 		len(text) == 58 && text[0] == 'S' && !strings.ContainsAny(text, "/.")
 }
 
-// hideURL hides passwords, tokens in place of a user (NATS accepts these), and parameters whose name suggests
-// a secret. If text is neither a URL nor host:port, it returns Hidden.
+// hideURL hides passwords, users without a password (NATS accepts a token there), and parameters whose name
+// suggests a secret. If text cannot be parsed as a URL or host:port, it returns Hidden.
 func hideURL(text string) string {
 	if text == "" {
 		return ""

@@ -12,7 +12,7 @@ import (
 // Load reads the file at path and validates the configuration. The HAP_ variables of env, which has the form
 // of os.Environ, override the file; the file overrides the defaults. If path is "", Load reads no file.
 //
-// The error is a [document.Faults]; it also unwraps to the error of the file system if the file cannot be read.
+// The error unwraps to a [document.Faults], and also to the error of the file system if the file cannot be read.
 func Load(path string, env []string) (*Config, error) {
 	if path == "" {
 		return parse("", nil, env)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// PlainConnections returns a sentence for each setting that connects to another machine without TLS. Each
-// names the setting and the host. They are not part of Warnings, since hapctl and the command config do not
-// show them.
+// PlainConnections returns a sentence for each of nats.url, redis.url and telemetry.otlp.endpoint that connects to
+// another machine without TLS. Each names the setting and the first such host. They are not part of Warnings, since
+// hapctl and the command config do not show them.
 func (c *Config) PlainConnections() []string {
 	var found []string
 	// A file under nats.tls asks for TLS whatever the scheme; redis.tls needs rediss.

@@ -143,14 +143,14 @@ type Labels struct {
 
 // Shoots is the section gardener.shoots.
 type Shoots struct {
-	// RuntimeID lists keys of annotations or labels of a Shoot. The runtime id is the value of the first key
-	// that the Shoot has. Without any of them, it is the Shoot's name.
+	// RuntimeID lists keys of annotations or labels of a Shoot. The runtime id is the first of their values that
+	// is not empty. Without any, it is the Shoot's name.
 	// Defaults to infrastructuremanager.kyma-project.io/runtime-id,
 	// kcp.provisioner.kyma-project.io/runtime-id.
 	RuntimeID []string `key:"runtimeID"`
-	// Tenant lists keys of annotations or labels of a Shoot. The global account is the value of the first key
-	// that the Shoot has. hapctl migrate plan uses it, and a rebuild for clusters on shared accounts that no
-	// event told of.
+	// Tenant lists keys of annotations or labels of a Shoot. The global account is the first of their values that
+	// is not empty. hapctl migrate plan uses it, and so does a rebuild of Redis, for clusters on shared accounts of
+	// which no event told.
 	// Defaults to account.
 	Tenant []string `key:"tenant"`
 }

@@ -15,8 +15,8 @@ import (
 // live are the prefixes of keys that take effect without a restart.
 var live = []string{"hap.", "telemetry.logLevel", "worker.reconcile."}
 
-// NeedsRestart is the error for changed keys that need a restart. The file's other keys have taken effect. If
-// NeedsRestart is wrapped in another error, they are not valid without Keys, and nothing has taken effect.
+// NeedsRestart is the error for changed keys that need a restart. The file's other keys have taken effect, unless
+// Rest is set.
 type NeedsRestart struct {
 	Keys []string
 	// Rest says why the rest of the file is not valid with the values in use of these keys. If it is nil, the
@@ -45,7 +45,7 @@ func (e *NeedsRestart) Unwrap() error { return e.Rest }
 // again, Watch calls changed even if nothing differs. It also calls failed with a *filewatch.Error, after which changes may be
 // noticed late. It calls both from its goroutine. It also finds a change between Load and Watch.
 //
-// It returns an error if the directory of path cannot be watched, and nil when ctx has ended.
+// It returns an error if the directory of path cannot be read, and nil when ctx has ended.
 func Watch(ctx context.Context, path string, current *Config, changed func(*Config), failed func(error)) error {
 	w := watch{path: path, current: current, changed: changed, failed: failed}
 	return filewatch.Watch(ctx, path, current.sum, w.look, failed)

@@ -26,7 +26,8 @@ type Bindings interface {
 
 // Shoots reports which bindings are used by Shoots.
 type Shoots interface {
-	// Refers reports whether any Shoot names the binding. After an error that is unknown.
+	// Refers reports whether any Shoot names the binding, or another one with the same credentials. After an error
+	// that is unknown.
 	Refers(ctx context.Context, binding string) (bool, error)
 }
 
@@ -69,7 +70,7 @@ type Marking int
 
 // The results of MarkDirty.
 const (
-	Unmarked  Marking = iota // not marked: revived, deleted, shared, internal, or its label shows another claim
+	Unmarked  Marking = iota // not marked: revived, deleted, shared, internal, or its label shows another claim or pool
 	Marked                   // its label is dirty=true now
 	Unclaimed                // back in its pool, since no request was answered with the claim
 	InUse                    // a Shoot still refers to it; the sweep tries again
@@ -119,7 +120,7 @@ func (m *Marker) MarkDirty(ctx context.Context, pool, binding, tenant string, ge
 		}
 		select {
 		case <-ctx.Done():
-			return Unmarked, fmt.Errorf("%w; the last attempt: %s", context.Cause(ctx), err.Error()) // err decides no event
+			return Unmarked, fmt.Errorf("%w; the last attempt: %s", context.Cause(ctx), err.Error()) // not wrapped: no caller may decide by err
 		case <-time.After(pauses.NextBackOff()):
 		}
 	}
@@ -135,7 +136,7 @@ func (m *Marker) cameMeanwhile(ctx context.Context, binding string, permit accou
 	return m.with.Shoots.Refers(ctx, binding)
 }
 
-// leaveLabel writes the label at the end of a claim: dirty=true. If the claim is pristine, it removes
+// leaveLabel writes the label at the end of a claim: dirty=true. If the claim is pristine, it instead removes
 // tenantName and frees the binding in Redis.
 func (m *Marker) leaveLabel(ctx context.Context, pool string, seen engine.Binding, mark engine.Mark, permit account.Permit) (Marking, error) {
 	if !permit.Pristine {

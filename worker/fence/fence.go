@@ -1,6 +1,6 @@
 // Package fence keeps decisions of a Redis server that is not the master from having an effect (rule 15 of
-// docs/protocol.md). A record in the ledger names the epoch in force of every place. After a decision in
-// Redis, and before its effect outside of Redis, a worker compares the epoch of the decision with the record.
+// docs/protocol.md). A record in the ledger names the epochs in force, by place. After a decision in Redis, and before
+// its effect outside of Redis, a worker compares the epoch of the decision with the record.
 package fence
 
 import (

@@ -18,15 +18,16 @@ import (
 )
 
 // settle is the pause without file events before the sum is computed: an editor writes in several steps, and
-// a ConfigMap is swapped by several renames.
+// a ConfigMap is swapped by several renames. If events keep coming, the sum is computed after ten times settle.
 const settle = 100 * time.Millisecond
 
-// lookAgain is the longest time between two sums. No event comes from a directory that took the name of another one
-// that was moved away, or that was missing when it was looked for.
+// lookAgain is how long after a sum the next one is computed without an event. No event comes from a directory that
+// took the name of another one that was moved away, or that was missing when it was looked for.
 const lookAgain = 30 * time.Second
 
-// Sum returns a checksum of the content of a file, or of all names and contents below a directory. It follows
-// links in path, but not below it. It returns 0 if the path cannot be read.
+// Sum returns a checksum of the content of a file, or of the names and contents of all files below a directory. It
+// follows links in path, but not below it: there, the target of a link counts as its content. It returns 0 if the
+// path or something below it cannot be read; files that disappear meanwhile are left out.
 func Sum(path string) uint64 {
 	root, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -72,8 +73,8 @@ func unlessGone(err error) error {
 	return err
 }
 
-// Error says that the system does not report all changes, for example as its watches are used up. They are noticed by the
-// next sum, within 30 s.
+// Error says that the system does not report all changes, for example because its watches are used up. Watch then
+// notices changes only by its next sum, within about 30 s.
 type Error struct{ Err error }
 
 // Error names the path and the cause.
@@ -82,9 +83,9 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Watch calls changed each time Sum(path) changes, until ctx ends. seen is the sum that the caller knows, so
-// changes before the call are found too. Watch calls failed with an *Error after which changes may be noticed late.
-// It calls both from its goroutine.
+// Watch calls changed each time it finds that Sum(path) has changed, until ctx ends. seen is the sum that the caller
+// knows, so changes before the call are found too. Watch calls failed with an *Error after which changes may be
+// noticed late. It calls both from the goroutine that called it.
 //
 // It returns an error if the directory of path cannot be read, and nil when ctx has ended.
 func Watch(ctx context.Context, path string, seen uint64, changed func(), failed func(error)) error {
@@ -92,9 +93,9 @@ func Watch(ctx context.Context, path string, seen uint64, changed func(), failed
 	return w.run(ctx)
 }
 
-// watch is the state of Watch, which computes the sum at least every so often.
+// watch is the state of Watch.
 type watch struct {
-	every   time.Duration
+	every   time.Duration // how long after a sum the next one is computed without an event
 	open    func() (*fsnotify.Watcher, error)
 	path    string
 	seen    uint64
@@ -103,7 +104,7 @@ type watch struct {
 	told    string // the last text that failed was called with
 }
 
-// late calls failed, unless it was called for the same reason before: each look at a path may fail.
+// late calls failed, unless its last call was for the same reason: each look at a path may fail.
 func (w *watch) late(err error) {
 	if text := err.Error(); text != w.told {
 		w.told = text
@@ -156,15 +157,15 @@ func (w *watch) run(ctx context.Context) error {
 	}
 }
 
-// reach follows the symlinks of the path and watches the result: the directory of a file, or a directory and all below
-// it. The directory that contains path is watched already; a file of a ConfigMap needs no more.
+// reach follows the symlinks of the path and watches the result: the directory that contains it and, if it is a
+// directory, that and all below it. The directory that contains path itself is watched already.
 func (w *watch) reach(files *fsnotify.Watcher) {
 	root, err := filepath.EvalSymlinks(w.path)
 	if err != nil {
 		return
 	}
 	dirs := []string{filepath.Dir(root)}
-	// Ignore errors: Sum returns 0 then.
+	// Errors are left to Sum, which returns 0 then.
 	_ = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {
 			dirs = append(dirs, name)

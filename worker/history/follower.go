@@ -11,9 +11,9 @@ import (
 
 // Ledger reads the replies: package storage.
 type Ledger interface {
-	// End returns the highest sequence that the ledger has ever assigned to a reply.
+	// End returns the highest sequence that the ledger has ever assigned to a message.
 	End(ctx context.Context) (uint64, error)
-	// FactsAfter visits the replies that were stored after a sequence, including those to releases.
+	// FactsAfter visits the replies that were stored after a sequence, including those to releases, but not sealed ones.
 	FactsAfter(ctx context.Context, sequence uint64, visit func(storage.Fact) error) error
 }
 
@@ -34,7 +34,7 @@ type Follower struct {
 	mu        sync.Mutex
 	reading   chan struct{} // closed at the end of the current read; nil if there is none
 	progress  Progress
-	complete  uint64 // the ledger's end at the last read that succeeded; behind Read there may be seals
+	complete  uint64 // the ledger's end at the last read that succeeded; above progress.Read if sealed replies are last
 	accounts  trails
 	tenants   trails
 	occupancy *Occupancy
@@ -135,7 +135,7 @@ func (f *Follower) readOn(ctx context.Context) error {
 	return err
 }
 
-// take adds a reply to all summaries. It ignores a message that cannot be read (Foreign). Replies have to come
+// take adds a reply to the summaries. It ignores a message that cannot be read (Foreign). Replies have to come
 // in the order of the stream.
 func (f *Follower) take(fact storage.Fact) {
 	if fact.Foreign != nil {
@@ -166,15 +166,15 @@ func (f *Follower) Last(n int) []storage.Fact {
 	return out
 }
 
-// Account returns the sequences of the last n replies about an account, newest first, and the number of older
-// ones. It leaves out replies that repeat a decision.
+// Account returns the sequences of up to n of the last replies about an account, newest first, and the number of
+// older ones. It leaves out replies that repeat a decision.
 func (f *Follower) Account(name string, n int) (sequences []uint64, more int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.accounts.of(name, n)
 }
 
-// Tenant returns the sequences of the last n replies to a tenant, like Account.
+// Tenant returns the sequences of up to n of the last replies to a tenant, newest first, and the number of older ones.
 func (f *Follower) Tenant(name string, n int) (sequences []uint64, more int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

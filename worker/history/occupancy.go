@@ -56,14 +56,15 @@ func NewOccupancy(now func() time.Time, windows ...Window) *Occupancy {
 type Change struct {
 	number int64 // number of the step since 1970
 	Taken  int   // accounts that were claimed
-	Freed  int   // accounts that were released
+	Freed  int   // accounts that were cleaned and returned
 	Came   int   // clusters that were assigned
 	Left   int   // clusters that were deprovisioned
 }
 
 // Take counts the change of a reply: an assignment, a release of a runtime, or the return of an account. It
-// ignores a reply that names no binding or no pool, is older than the longest window, or repeats a decision that
-// was taken before. It reports whether the reply is such a repeat. Replies have to come in the order of the ledger.
+// ignores a reply that names no binding or no pool, is about a pool beyond mostPools, is older than the longest
+// window, or repeats a decision that was taken before. It reports whether the reply is such a repeat. Replies have
+// to come in the order of the ledger.
 func (o *Occupancy) Take(fact storage.Fact) (repeats bool) {
 	var c Change
 	switch fact.Status {

@@ -72,7 +72,7 @@ func (h *Histogram) Add(d time.Duration) {
 }
 
 // Quantile returns the upper bound of the step that contains the quantile q, from 0 to 1; 0 for an empty
-// histogram.
+// histogram. Longer durations than the last step, over a minute, count as that step.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	total := uint32(0)
 	for _, n := range h {

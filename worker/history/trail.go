@@ -9,7 +9,7 @@ import (
 const (
 	// longest is the number of replies to which the trail of a name is cut when it has twice as many.
 	longest = 128
-	// most bounds the number of names. The sequences of that many names take at most 100 MB.
+	// most bounds the number of names. The sequences of that many names take at most some 100 MB.
 	most = 50_000
 )
 

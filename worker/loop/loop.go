@@ -30,8 +30,8 @@ const (
 
 // Options determine when the turns of a loop begin.
 type Options struct {
-	// Every is the pause between the end of a turn and the next one. With 0, only a wake begins
-	// a turn.
+	// Every is the pause between the end of a turn and the next one. With 0, only a wake begins a turn, except the
+	// first one with AtOnce, and those after a failed one with Backoff.
 	Every time.Duration
 	// Changing, if set, replaces Every. It is called again each minute of a pause, and its latest
 	// result determines the end of the pause.
@@ -44,7 +44,7 @@ type Options struct {
 	// Wake begins a turn before its time. It should have a buffer of one: a turn also consumes
 	// a wake that was sent before it. It must not be closed.
 	Wake <-chan struct{}
-	// OnWake, if set, is called for each wake instead of a turn. It does not delay the next turn.
+	// OnWake, if set, is called for each wake instead of a turn, and does not begin the pause anew.
 	OnWake func(context.Context) error
 
 	// Backoff determines the pause after a failed turn. A wake does not shorten that pause. With

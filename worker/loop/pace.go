@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Pace has work that grows with the landscape done less often once a turn takes long, so that it takes no more than a
-// fifth of a percent of the time, unless a turn takes more than 0.6 s. The first turn is due. It is safe for concurrent use.
+// Pace limits work that grows with the landscape: after each turn it rests rests times as long, so that the work takes
+// no more than 0.2 % of the time, unless a turn takes more than 0.6 s. The first turn is due. It is safe for concurrent
+// use.
 type Pace struct {
 	mu   sync.Mutex
 	next time.Time
@@ -25,7 +26,7 @@ func (p *Pace) Due() bool {
 	return !time.Now().Before(p.next)
 }
 
-// Rest begins the rest after a turn that began then.
+// Rest begins the rest after a turn that began at begin.
 func (p *Pace) Rest(begin time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

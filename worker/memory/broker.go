@@ -92,7 +92,7 @@ func (b *Broker) instant() time.Time {
 	return now
 }
 
-// Close ends all iterators. Later calls return nats.ErrConnectionClosed.
+// Close ends all iterators. Later calls that use a stream, or send a message, return nats.ErrConnectionClosed.
 func (b *Broker) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

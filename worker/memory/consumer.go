@@ -20,7 +20,7 @@ type consumer struct {
 	again     []uint64             // sequences to redeliver now, in order
 	soonest   time.Time            // lower bound of the due times in pending; zero for none
 	pulls     []*pull              // waiting for a message, oldest first
-	wake      *time.Timer          // fires at soonest; nil while no pull waits
+	wake      *time.Timer          // fires at soonest; nil while no pull waits or nothing is to be redelivered
 }
 
 // delivery is the state of a pending message.

@@ -149,7 +149,7 @@ func (r *Ranges) Install(ctx context.Context, token string, state network.State)
 	})
 }
 
-// Discard removes the epoch, like a restart of Redis, and reports whether the ranges were built.
+// Discard removes the epoch, like a rebuild that an operator requests, and reports whether the ranges were built.
 func (r *Ranges) Discard(ctx context.Context) (bool, error) {
 	return r.rebuild(ctx, func() bool { return r.epoch.Discard() })
 }

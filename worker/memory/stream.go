@@ -32,7 +32,7 @@ type stream struct {
 	consumers map[string]*consumer
 }
 
-// stored is one message. Only gone changes.
+// stored is one message. Once it is in the log, only gone changes.
 type stored struct {
 	subject  string
 	sequence uint64

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Observer returns an observer that queues notes about claims and releases, also about refused ones.
+// Observer returns an observer that queues notes about claims and releases, also about refused and revoked ones.
 func (n *Notes) Observer() observe.Observer {
 	return observe.Observer{
 		OnClaim: func(_ context.Context, c observe.Claim) {
@@ -47,8 +47,8 @@ func (n *Notes) Observer() observe.Observer {
 // marks are the labels whose changes cause notes.
 type marks struct{ dirty, cordoned bool }
 
-// Changed queues a note if a binding has become dirty, cordoned or uncordoned since the last call. b is the
-// binding from the watch, or its last state if it was deleted. Every worker sees every change; the notes of
+// Changed queues a note if a binding has become dirty, cordoned or uncordoned since the last call with that binding. b
+// is the binding from the watch, or its last state if it was deleted. Every worker sees the change; the notes of
 // all workers have the same name, so Kubernetes stores one.
 func (n *Notes) Changed(b engine.Binding, deleted bool) {
 	is := marks{b.Dirty, b.Cordoned}

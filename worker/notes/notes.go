@@ -50,7 +50,7 @@ type Options struct {
 	// Known reports whether a binding exists. A note about any other name is not written: a request may
 	// contain any name.
 	Known func(binding string) bool
-	// Told is called with the result of each note, and the error of a failed write.
+	// Told is called with the result of each write, with the error if it failed, and for each dropped note.
 	Told func(Result, error)
 }
 
@@ -90,7 +90,7 @@ func New(o Options) *Notes {
 	}
 }
 
-// note queues a note about a fact, or counts it in an equal note of this period that is queued already. It reports
+// note queues a note about a fact, or counts the fact in an equal note that is queued already. It reports
 // the note as Dropped if a bound is reached, and ignores a note about a binding that does not exist.
 func (n *Notes) note(what same) {
 	if !n.Known(what.binding) {

@@ -126,9 +126,9 @@ const (
 	ClaimWritten     ClaimResult = "ok"
 	ClaimConflict    ClaimResult = "conflict"    // another writer wrote the binding meanwhile
 	ClaimUnknown     ClaimResult = "unknown"     // the write may have happened
-	ClaimUnavailable ClaimResult = "unavailable" // Gardener does not answer
+	ClaimUnavailable ClaimResult = "unavailable" // any other failure: Gardener does not answer, or the binding is gone
 	ClaimRefused     ClaimResult = "refused"     // Gardener refuses to label this account
-	ClaimRevoked     ClaimResult = "revoked"     // of another tenant or pool, dirty or being deleted by now
+	ClaimRevoked     ClaimResult = "revoked"     // by its labels, the binding must not have this claim any more
 )
 
 // ClaimResults lists all values of ClaimResult.
@@ -178,7 +178,8 @@ type Waiting struct {
 	Since  time.Time
 }
 
-// Retry is a failed attempt. It will be repeated, unless Type is copy (of a reply to an inbox) or decode.
+// Retry is a failed attempt. Most are repeated, but not those of Type copy (of a reply to an inbox) and decode, nor one
+// after which the event is rejected because its handling always fails.
 type Retry struct {
 	Type  string
 	ID    string

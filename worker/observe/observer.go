@@ -45,7 +45,7 @@ func (o *Observer) Event(ctx context.Context, e Event) { tell(ctx, o.OnEvent, e)
 // Decision reports a decision of Redis.
 func (o *Observer) Decision(ctx context.Context, d Decision) { tell(ctx, o.OnDecision, d) }
 
-// Claim reports an attempt to write a label.
+// Claim reports an attempt to write a label, or a revoked claim.
 func (o *Observer) Claim(ctx context.Context, c Claim) { tell(ctx, o.OnClaim, c) }
 
 // Retry reports a failed attempt.

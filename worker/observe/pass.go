@@ -61,14 +61,15 @@ func (i Followed) LogValue() slog.Value {
 // Drift is the result of an audit.
 type Drift struct {
 	Found     []account.Drift
-	Changed   []account.Drift // the found ones for which Redis was changed
-	NotBuilt  []string        // pools and buckets that were not compared
+	Changed   []account.Drift // the found ones that were repaired, or whose claim was doubted or drained
+	NotBuilt  []string        // pools and buckets that are not built; if a bucket is among them, nothing was compared
 	Duration  time.Duration
 	Err       error // the audit failed: what it would have found is unknown
 	RepairErr error // repairs failed
 }
 
-// Left counts the drifts that the audit did not repair, by kind. The map has every kind.
+// Left counts the drifts that the audit did not mend, by kind; a claim that was doubted or drained counts. The map has
+// every kind.
 func (i Drift) Left() map[account.DriftKind]int {
 	left := map[account.DriftKind]int{}
 	for _, kind := range account.DriftKinds() {
@@ -155,7 +156,7 @@ func (i Noted) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// KeptBecause is the reason why a runtime, or a reply without an account, is kept although it is old enough.
+// KeptBecause is the reason why an old runtime, or an old reply that is deleted separately (rule 14, 7), is kept.
 type KeptBecause string
 
 // The reasons.
@@ -176,7 +177,7 @@ const (
 type Retention struct {
 	Purged    int // runtimes whose replies were deleted
 	Forgotten int // tombstones deleted from Redis: records and entries of the directory
-	Removed   int // deleted replies that name no account (rule 14, 7)
+	Removed   int // replies that were deleted separately, whatever becomes of their runtime (rule 14, 7)
 	Kept      map[KeptBecause]int
 	Duration  time.Duration
 	Err       error

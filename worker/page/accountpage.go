@@ -30,7 +30,7 @@ type tenure struct {
 	Tenant   string // "" if unknown, or if the account is shared
 	Shared   bool
 	From     time.Time // zero if unknown
-	Clusters []stay    // in the order in which they came
+	Clusters []stay    // in the order in which the ledger names them first
 	Emptied  time.Time
 	Dirty    bool      // it was marked dirty when it was emptied
 	Returned time.Time // when the cleanup job returned it to its pool; zero if it did not
@@ -101,7 +101,8 @@ func tenures(replies []events.Stored) []tenure {
 			if t.staying(r.RuntimeID) < 0 {
 				t.Clusters = append(t.Clusters, stay{Runtime: r.RuntimeID, Tenant: r.GlobalAccountID, Request: r.RequestID, From: s.Time})
 			}
-			if t.From.IsZero() && (t.Shared || r.Binding != nil && r.Binding.Claimed) { // the ledger may have lost the replies before
+			// After an assignment that claims nothing, From is unknown: the tenure began earlier.
+			if t.From.IsZero() && (t.Shared || r.Binding != nil && r.Binding.Claimed) {
 				t.From = s.Time
 			}
 		case events.StatusReleased:
@@ -128,7 +129,7 @@ func tenures(replies []events.Stored) []tenure {
 }
 
 // lastTenure returns the tenure that a reply belongs to. It appends a new one if there is none yet, if the
-// account has been returned since the last tenure, or if the tenant has changed.
+// account was returned at the end of the last tenure, or if the tenant has changed.
 func lastTenure(all *[]tenure, r events.Reply) *tenure {
 	shared := r.Binding != nil && r.Binding.Shared
 	tenant := r.GlobalAccountID

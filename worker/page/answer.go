@@ -100,10 +100,10 @@ func linkTo(kind, name string) string {
 	}
 }
 
-// trouble is an event whose handling by this worker ended without an answer.
+// trouble is an event that this worker could not answer, could not settle or could not store as a dead letter.
 type trouble struct{ done }
 
-// troubles returns the last events that this worker could not answer, at most n, newest first. It leaves out those
+// troubles returns at most n troubles, newest first, among the events that Recent remembers. It leaves out events
 // that this worker has answered since.
 func (r *Recent) troubles(n int) []trouble {
 	var out []trouble

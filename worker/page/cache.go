@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// atMostEvery is the least time between two reads of the state, shared by all viewers.
+	// atMostEvery is the least time from the end of a read of the state, which all viewers share, to the next.
 	atMostEvery = time.Second
 	// restFor is the factor of the pause after a read: the pause is at least restFor times as long as the read
-	// took. So the page spends at most a fifth of the time on reading, however large the landscape is.
+	// took. So such reads go on for at most a fifth of the time, however large the landscape is.
 	restFor = 4
 	// readWithin is the time limit of a read.
 	readWithin = 5 * time.Second
@@ -34,7 +34,7 @@ type cache struct {
 
 // get returns the cached state if it is fresh, and otherwise reads the state. If the read takes longer than
 // patience, get returns the cached state. If that is missing or tooOld, get waits up to readWithin, and
-// returns nil if there is still no newer state.
+// returns nil if there is still no newer state. It does not wait beyond the end of ctx.
 func (c *cache) get(ctx context.Context) *state {
 	c.mu.Lock()
 	if c.fresh() {

@@ -24,12 +24,13 @@ type chart struct {
 	Area, Line string // SVG paths
 	First, Now int
 	Peak       int
-	All        int // the number of accounts as the upper bound; 0 for a chart without one
+	All        int // how many accounts the pool has now; 0 for a chart of clusters
 	Began      time.Time
 }
 
 // chartsOf draws how full a pool was, as two SVG paths per chart. It draws no charts while Done is false. A chart
-// library would need scripts or inline styles, which the page's policy forbids.
+// library would need a script, without which the page must work too, or inline styles, which the page's
+// Content-Security-Policy forbids.
 func (p *Page) chartsOf(of *pool, s *state, from *Sources) occupancy {
 	o := occupancy{Done: s.Past.Done && of.Known(), Read: s.Past.Read, End: s.Past.End}
 	if from == nil {

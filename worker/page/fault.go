@@ -23,7 +23,7 @@ const (
 	Worker   Part = "This worker"
 )
 
-// parts lists the parts in the order in which an event needs them. Stops says what stops while a part fails.
+// parts lists the parts in the order in which the page names them. Stops says what stops while a part fails.
 var parts = []struct {
 	Part  Part
 	Stops string
@@ -38,7 +38,7 @@ var parts = []struct {
 const (
 	// checkWithin is the time limit of one check.
 	checkWithin = 2 * time.Second
-	// longestFault is the maximal length of a shown error or name from outside, in bytes.
+	// longestFault is the length in bytes to which shown errors and names from outside are cut.
 	longestFault = 300
 )
 
@@ -63,7 +63,7 @@ func (p Part) place() int {
 	return len(parts) - 1
 }
 
-// faults collects faults. It is safe for concurrent use.
+// faults collects faults. add, put and check are safe for concurrent use.
 type faults struct {
 	mu  sync.Mutex
 	all []fault
@@ -84,7 +84,7 @@ func (f *faults) put(one fault, err error) {
 	f.all = append(f.all, one)
 }
 
-// shortened cuts a text from outside to longestFault bytes.
+// shortened cuts a longer text from outside to longestFault bytes, and appends an ellipsis.
 func shortened(text string) string {
 	if len(text) > longestFault {
 		return strings.ToValidUTF8(text[:longestFault], "") + "…"
@@ -92,8 +92,8 @@ func shortened(text string) string {
 	return text
 }
 
-// sorted returns one fault for each part that fails, in the order of parts. Of several faults of a part, it
-// returns the first by text.
+// sorted returns one fault for each part that fails, in the order of parts: of several faults of a part, the one
+// whose Says is first in alphabetical order.
 func (f *faults) sorted() []fault {
 	slices.SortStableFunc(f.all, func(a, b fault) int {
 		return cmp.Or(cmp.Compare(a.Part.place(), b.Part.place()), cmp.Compare(a.Says, b.Says))
@@ -184,7 +184,7 @@ func (p *Page) look(ctx context.Context) {
 	p.outages.watch(found.sorted(), p.now())
 }
 
-// banner is shown at the top of each page: what fails, and since when.
+// banner is shown at the top of the pages with pools, accounts or tenants: what fails, and since when.
 type banner struct {
 	Faults   []fault
 	Circuits []circuit

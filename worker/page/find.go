@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxSearched = 253 // bytes of a name; no name is longer
+	maxSearched = 253 // bytes of a name; no valid name is longer
 	foundOfKind = 20  // hits of one kind that are shown
 	maxFinders  = 4   // searches at once
 )

@@ -45,7 +45,7 @@ type Options struct {
 // Page serves the operations page.
 type Page struct {
 	opts      Options
-	ctx       context.Context // ends the streams
+	ctx       context.Context // its end ends the streams and the reads that viewers share
 	sources   atomic.Pointer[Sources]
 	cache     cache
 	outages   outages
@@ -60,8 +60,8 @@ type Page struct {
 	now       func() time.Time
 }
 
-// New returns the page. Its streams end with ctx. Until Connect is called, the page says that the worker is
-// starting.
+// New returns the page. Its streams end with ctx. Until Connect is called, the worker is shown as starting, and only
+// the rules can be tried.
 func New(ctx context.Context, o Options) *Page {
 	if o.Every == 0 {
 		o.Every = atMostEvery
@@ -165,7 +165,7 @@ func (p *Page) write(w http.ResponseWriter, status int, v view) {
 	_, _ = w.Write(page.Bytes()) // the viewer may have disconnected
 }
 
-// render renders the live parts first, then the body around them.
+// render renders the live parts, then the body around them, and then the layout around the body.
 func (p *Page) render(into *bytes.Buffer, v *view) error {
 	for _, name := range v.Live {
 		part, err := p.part(name, v.Data)
@@ -225,7 +225,7 @@ func breaks(selector string) template.HTML {
 	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(selector), ",", ",<wbr>")) //nolint:gosec // it is escaped
 }
 
-// many writes a number, an int or a figure, with its noun in singular or plural.
+// many writes n, an integer or a figure, with its noun in singular or plural.
 func many(n any, one string) string {
 	said := fmt.Sprint(n)
 	switch {
@@ -241,7 +241,7 @@ func many(n any, one string) string {
 // seats limits how many requests do something at once.
 type seats chan struct{}
 
-// maxTrials is how many rule sets may be tried at once.
+// maxTrials is how many requests for the playground are handled at once.
 const maxTrials = 2
 
 func (s seats) take() bool {

@@ -37,7 +37,8 @@ type runtimeData struct {
 	Now     time.Time
 }
 
-// runtimeView shows a runtime: its place, its waiting requests, and the last answers to its requests.
+// runtimeView shows a runtime: its place, its waiting requests, and the newest of the first repliesRead answers to
+// its requests.
 func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
 	from := p.connected(w)
 	if from == nil {
@@ -81,7 +82,7 @@ func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
 	p.write(w, status, view{Title: "Runtime " + d.ID, Body: "runtime", Data: d, Taken: d.Now})
 }
 
-// waitingOf returns the waiting requests that match an address, oldest first, and of these the first mostWaiting.
+// waitingOf returns the mostWaiting oldest of the waiting requests that match an address, oldest first.
 func waitingOf(ctx context.Context, from *Sources, of events.WaitingAddress) ([]waiter, error) {
 	var all []waiter
 	err := from.Room.Matching(ctx, of, func(r storage.WaitingRequest) error {
@@ -96,8 +97,8 @@ func waitingOf(ctx context.Context, from *Sources, of events.WaitingAddress) ([]
 	return all, err
 }
 
-// repliesAt reads replies by their sequence in the ledger, concurrently. It returns the replies that still
-// exist and can be decoded, in the order of sequences.
+// repliesAt reads replies by their sequence in the ledger, concurrently. It returns the replies that it could read
+// and decode, in the order of sequences, and the first error.
 func repliesAt(ctx context.Context, from *Sources, sequences []uint64) ([]events.Stored, error) {
 	all := make([]events.Stored, len(sequences))
 	group, ctx := errgroup.WithContext(ctx)
@@ -158,7 +159,7 @@ type placed struct {
 	Pool string
 }
 
-// tenantView shows a tenant: its accounts, its waiting requests, and the answers to its requests.
+// tenantView shows a tenant: its accounts, its waiting requests, and the last answers to its requests.
 func (p *Page) tenantView(w http.ResponseWriter, r *http.Request) {
 	from := p.connected(w)
 	if from == nil {

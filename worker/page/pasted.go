@@ -13,8 +13,8 @@ const (
 	maxRules  = 1000     // rules, or members of the older lists
 )
 
-// parsePasted parses pasted rules, in every form that [rule.ReadFile] accepts. It returns an error if there are
-// none, or more than maxRules.
+// parsePasted parses pasted rules, in every form that [rule.ReadFile] accepts. It also returns an error if there are
+// more than maxRules.
 func parsePasted(text string) (rule.File, error) {
 	file, err := rule.ReadFile([]byte(text))
 	if err != nil && !nothing(text) {

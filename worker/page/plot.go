@@ -93,7 +93,7 @@ func line(rates []history.Rate, q float64, worst time.Duration) string {
 
 func decimal(f float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", f), ".0") }
 
-// short formats a duration with two or three digits.
+// short formats a duration with one unit, or with two from a minute on.
 func short(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -111,7 +111,8 @@ func short(d time.Duration) string {
 	}
 }
 
-// seconds formats a duration in whole seconds, as the page updates it every second. A negative one becomes 0 s.
+// seconds formats a duration without fractions of a second, since the page updates it every second. A negative one
+// becomes 0 s.
 func seconds(d time.Duration) string {
 	if d = max(0, d.Truncate(time.Second)); d < time.Minute {
 		return fmt.Sprintf("%d s", int(d.Seconds()))
@@ -187,12 +188,13 @@ type parentMap struct {
 	Share string // share of the addresses that is used
 }
 
-// mostBlocks limits the rectangles of one strip; further ones are not drawn. Adjacent blocks share a rectangle.
+// mostBlocks limits the rectangles of one strip; further ones are not drawn. Blocks without a visible gap between
+// them share a rectangle.
 const mostBlocks = 512
 
 var errOutside = errors.New("the block lies outside its parent range")
 
-// newParentMap draws each block at its position in the parent range. It returns errOutside if a block is not in
+// newParentMap draws the blocks at their positions in the parent range. It returns errOutside if a block is not in
 // the range.
 func newParentMap(p Parent) (parentMap, error) {
 	m := parentMap{Name: p.Name, CIDR: p.CIDR.Masked().String()}

@@ -18,11 +18,12 @@ import (
 )
 
 const (
-	// poolsAtOnce limits the page's concurrent reads from Redis: the worker uses the same connections.
+	// poolsAtOnce is how many pools a read of the state reads at once: the worker uses the same connections.
 	poolsAtOnce = 4
 )
 
-// read reads the state. Failures are listed in its Faults, and the rest of the state is filled.
+// read reads the state. Its Faults have one failure for each part that fails; the rest of the state is filled as far
+// as it could be read.
 func read(ctx context.Context, from *Sources, settings Settings, now func() time.Time) *state {
 	begun := now()
 	s := &state{Taken: begun}
@@ -53,7 +54,7 @@ func read(ctx context.Context, from *Sources, settings Settings, now func() time
 	return s
 }
 
-// unbuilt returns an error that names the pools that are not built, nil for none.
+// unbuilt returns an error that names the pools that Redis has not built, nil for none. It leaves out unread pools.
 func (s *state) unbuilt() error {
 	var names []string
 	for _, p := range s.Pools {
@@ -77,8 +78,8 @@ func byUrgency(a, b *pool) int {
 	)
 }
 
-// readPoolsAndWaiting reads the pools and what waits for them. A dependency that hangs takes no time of the
-// other, and is the one that the fault names.
+// readPoolsAndWaiting reads the pools from Redis and, concurrently, what waits for them from NATS. So if one of them
+// hangs, the other is still read in time, and only the one that hangs is named as faulty.
 func (s *state) readPoolsAndWaiting(ctx context.Context, from *Sources, settings Settings, found *faults) {
 	const silent, unread = "does not answer, counts are missing", "cannot say which requests wait"
 	var room sync.WaitGroup
@@ -99,7 +100,7 @@ func (s *state) readPoolsAndWaiting(ctx context.Context, from *Sources, settings
 }
 
 // readPools reads the pools with labelled accounts, and the others for which Redis has waiting requests. If Redis
-// fails, the accounts are still shown by their labels.
+// fails, the labelled accounts are still listed, in the state Unknown.
 func (s *state) readPools(ctx context.Context, from *Sources, settings Settings) error {
 	labelled := map[engine.Pool][]engine.Binding{}
 	for b := range from.Accounts.All() {
@@ -193,11 +194,11 @@ func recordsOf(ctx context.Context, from Records, pool string) (map[string]accou
 	return known, nil
 }
 
-// owned are the states in which a tenant can use its account.
+// owned are the states in which an account belongs to a tenant and is not about to be cleaned.
 var owned = []account.State{account.Claiming, account.InUse, account.Draining}
 
-// severalAccounts returns the tenants with more than one account in a pool; those with most accounts come
-// first.
+// severalAccounts returns an entry for each tenant and pool in which the tenant has more than one account; those with
+// most accounts come first.
 func severalAccounts(pools []*pool) []tenant {
 	var found []tenant
 	for _, p := range pools {

@@ -11,8 +11,8 @@ import (
 // keepEvents is how many of this worker's events are remembered.
 const keepEvents = 100
 
-// Recent remembers the last events of this worker. OnEvent is a callback for observe.Observer: it never
-// blocks on a reader.
+// Recent remembers the last events of this worker. OnEvent is a callback for observe.Observer: a reader holds it up
+// only while it copies the events.
 type Recent struct {
 	now func() time.Time
 
@@ -39,7 +39,7 @@ func (r *Recent) OnEvent(_ context.Context, i observe.Event) {
 	r.next = (r.next + 1) % keepEvents
 }
 
-// events returns the last n events at most, newest first.
+// events returns at most n of the last events, newest first.
 func (r *Recent) events(n int) []done {
 	r.mu.Lock()
 	defer r.mu.Unlock()

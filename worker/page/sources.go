@@ -45,9 +45,10 @@ type Room interface {
 	Matching(ctx context.Context, of events.WaitingAddress, visit func(storage.WaitingRequest) error) error
 }
 
-// Ledger reads the stream of replies. A reply that cannot be decoded has Stored.Foreign set.
+// Ledger reads the stream of replies. A message that cannot be decoded has Stored.Foreign set; for one that may be a
+// newer version's final reply, Last and At return events.ErrUnknownReply.
 type Ledger interface {
-	// Last returns the last reply under a subject, and whether there is one.
+	// Last returns the last reply on a subject, and whether there is one.
 	Last(ctx context.Context, subject string) (events.Stored, bool, error)
 	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
 	OfRequest(ctx context.Context, requestID string, visit func(events.Stored) error) error
@@ -60,13 +61,13 @@ type Ledger interface {
 type Parent struct {
 	Name string
 	CIDR netip.Prefix
-	Used []netip.Prefix // inside CIDR, in any order; a block inside another counts once
+	Used []netip.Prefix // inside CIDR, in any order; a block may contain another
 }
 
 // Settings is the part of the current configuration that the page shows.
 type Settings interface {
 	Rules() *rule.Ruleset
-	// Terms returns the terms on which the tenant gets accounts: Limit is the number of clusters for each.
+	// Terms returns the terms on which the tenant gets accounts of a provider.
 	Terms(tenant, provider string) account.Terms
 }
 

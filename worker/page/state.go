@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/history"
 )
 
-// state is a snapshot of the landscape for the page. It is immutable once read.
+// state is a snapshot of the landscape for the page. Once read, it does not change.
 type state struct {
 	Taken    time.Time
 	Took     time.Duration
@@ -22,7 +22,7 @@ type state struct {
 	Pools    []*pool // the most urgent first
 	Tenants  []tenant
 	Queued   bool // the waiting requests were read
-	More     bool // there are more waiting requests than were read
+	More     bool // more than mostWaiting requests wait; then not all were read
 	Networks []parentMap
 	Faults   []fault // what fails, by part
 	Circuits []circuit
@@ -51,7 +51,7 @@ type acct struct {
 	Tenant   string
 	Standing account.State
 	Clusters int
-	Limit    int // 0 for none
+	Limit    int // of clusters; 0 without a limit or a tenant
 	Cordoned bool
 	Deleting bool
 	Internal bool
@@ -97,7 +97,7 @@ func (a acct) level() int {
 type pool struct {
 	engine.Pool
 	Status   account.Status
-	Unread   bool   // Redis did not answer
+	Unread   bool   // reading it from Redis failed
 	Levels   [6]int // claimed accounts by level
 	Clusters int
 	Tenants  int
@@ -154,8 +154,8 @@ func (p *pool) Standings() []counted {
 	return all
 }
 
-// sorted returns the accounts in natural order: aws-2 before aws-10. It sorts a copy, since other viewers may be
-// reading accounts.
+// sorted returns the accounts in natural order: aws-2 before aws-10. It sorts a copy once, since other viewers may
+// be reading accounts.
 func (p *pool) sorted() []acct {
 	p.order.Do(func() {
 		p.ordered = slices.Clone(p.accounts)

@@ -38,8 +38,8 @@ func (p *Page) live(build func(*http.Request) (view, int)) http.Handler {
 	})
 }
 
-// stream sends changed parts until the viewer disconnects, its login ends, its place goes to another viewer
-// or the stream gets too old. The browser then reconnects, and gets an error if it may not.
+// stream sends changed parts at an interval until tell returns false, the viewer disconnects, its place goes to
+// another viewer, the stream gets too old or the page ends. The browser then reconnects.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request, build func(*http.Request) (view, int)) {
 	place := p.streams.enter(access.Viewer(r))
 	if place == nil {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// newestSearched is the number of messages of a stream among which a search looks. Events of the largest
-	// size take 64 MB while so many are read.
+	// newestSearched is the number of messages of a stream among which a search looks. So many dead letters of
+	// the largest size, 320 KiB, take 64 MB.
 	newestSearched = 200
 	// newestWithin is the time limit for reading them.
 	newestWithin = time.Second

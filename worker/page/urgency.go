@@ -12,7 +12,7 @@ type urgency int
 
 const (
 	out     urgency = iota // a request waits, or no tenant can claim an account
-	unclear                // its state could not be read
+	unclear                // it is not built, or its accounts or queue could not be read
 	low                    // few accounts are free, it will run out soon, or it is paused
 	well
 )
@@ -84,7 +84,7 @@ func (p *pool) EmptyIn() string {
 	}
 }
 
-// roughly writes a duration with one unit.
+// roughly writes a duration with one unit, or "years" from 1,000 days on.
 func roughly(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:

@@ -30,7 +30,7 @@ type overviewData struct {
 	Hidden   int
 	Several  []tenant
 	Answered bool // the ledger was read to its end
-	Current  bool // it was within the last slot of Plots
+	Current  bool // the end was reached at most one slot of Plots before the state was read
 	Answers  []answer
 	Troubles []trouble
 	Plots    plots

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// mostWaiting limits how many requests are read: each costs a round trip.
+	// mostWaiting is how many requests, the oldest, are read at first: each costs a round trip.
 	mostWaiting = 50
 	// firstOfPool is how many requests of a pool are shown.
 	firstOfPool = 5
@@ -32,7 +32,7 @@ var errEnough = errors.New("enough is read")
 
 // waiter is a request that waits.
 type waiter struct {
-	Position int // in its pool, 0 if it is not in the queue in Redis
+	Position int // in the pool's queue in Redis; 0 if it is not there, or was not looked up
 	Runtime  string
 	Request  string
 	Tenant   string
@@ -54,7 +54,7 @@ func newWaiter(r storage.WaitingRequest) waiter {
 type queue struct {
 	First []waiter
 	Count int
-	Known bool // false if neither the stream nor Redis was read
+	Known bool // false if neither the waiting room nor the pool in Redis was read
 	Least bool // Count is a lower bound
 }
 
@@ -95,7 +95,7 @@ func (s *state) readOldest(ctx context.Context, room Room) (map[string][]waiter,
 // errors of the waiting room and of the queues in Redis.
 func (s *state) readQueues(ctx context.Context, from *Sources, oldest map[string][]waiter) (room, queues error) {
 	for _, name := range slices.Sorted(maps.Keys(oldest)) {
-		if s.pool(name) == nil { // nor does Redis know of it
+		if s.pool(name) == nil { // no account is labelled for it, and none of its queue in Redis was read
 			p := unlabelled(name)
 			p.Status.Built = true
 			s.Pools = append(s.Pools, p)
@@ -137,8 +137,8 @@ func (p *pool) search(ctx context.Context, room Room) error {
 	return nil
 }
 
-// line puts the waiting requests that were found in the order in which they are served, counts them, and
-// leaves the first firstOfPool.
+// line puts the waiting requests that were found in the order in which they are served, as far as it is known, counts
+// them, and keeps the first firstOfPool.
 func (p *pool) line(ctx context.Context, from Records) error {
 	places, err := p.places(ctx, from)
 	found := p.Waiting.First
@@ -153,7 +153,8 @@ func (p *pool) line(ctx context.Context, from Records) error {
 // place returns the position of a request. For a request without one, it returns a number behind all positions.
 func place(w waiter) int { return cmp.Or(w.Position, longQueue+1) }
 
-// places returns the positions of the runtimes in the pool's queue; nil if it is empty, unread or long.
+// places returns the positions of the runtimes in the pool's queue. It returns nil without an error if the pool was
+// not read or not built, and if its queue is empty or longer than longQueue.
 func (p *pool) places(ctx context.Context, from Records) (map[string]int, error) {
 	if p.Unread || p.Status.Waiting == 0 || p.Status.Waiting > longQueue {
 		return nil, nil
@@ -169,8 +170,9 @@ func (p *pool) places(ctx context.Context, from Records) (map[string]int, error)
 	return places, err
 }
 
-// countWaiting sets how many requests wait for each pool. If the waiting room was read to its end, that is
-// the number of requests found, whatever they wait for; otherwise it is at least the queue in Redis.
+// countWaiting sets how many requests wait for each pool. If the waiting room was read to its end, that is the
+// number of requests found there, including those that wait for network ranges. Otherwise it is the larger of that
+// number and the length of the queue in Redis.
 func (s *state) countWaiting() {
 	for _, p := range s.Pools {
 		p.Waiting.Known = s.Queued || !p.Unread && p.Status.Built

@@ -14,16 +14,16 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Allotter allots blocks while an event is handled. A nil Allotter allots none; a worker without network
-// configuration has that.
+// Allotter allots blocks while an event is handled. A nil Allotter allots none: a worker has it if its
+// configuration has no section network, and in a shadow.
 type Allotter struct {
 	Blocks   Allocator
 	Networks func() *network.Config // the present configuration, nil if there is none
 	Late     Passes
-	// Required makes a request wait while there are no rules. By default it is answered without
-	// blocks, and the answer says so.
+	// Required makes a request wait while there is no network configuration. By default it is answered
+	// without blocks, and the answer says so.
 	Required bool
-	// Notes is called with each runtime whose blocks change. It may be nil.
+	// Notes is called with each runtime whose blocks may have changed. It may be nil.
 	Notes interface{ Changed(runtime string) }
 	// Follower checks whether each stored assignment has all rules that match the present Cluster. It may be nil.
 	Follower *Follower
@@ -104,8 +104,8 @@ func (a *Allotter) Acquire(ctx context.Context, e events.Event, attempt string) 
 	return held, nil
 }
 
-// otherParents reports whether err says that Redis has the parents of another configuration. That is so after a
-// rebuild by a worker without a configuration, or with one from before.
+// otherParents reports whether err says that Redis has the parents of another configuration, as after a rebuild by a
+// worker without a configuration or with an earlier one.
 func otherParents(err error, config *network.Config) bool {
 	if full, ok := errors.AsType[*network.Exhausted](err); ok {
 		return len(full.Left) == 0 && len(config.Parents) > 0

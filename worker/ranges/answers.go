@@ -30,7 +30,7 @@ type Answers struct {
 	labels map[string]map[string]string
 }
 
-// answer is the part of a stored assignment that network blocks need. There are as many as clusters, so the rest of
+// answer is the part of a stored assignment that network blocks need. Each cluster has at least one, so the rest of
 // the reply is not kept.
 type answer struct {
 	request  string
@@ -133,7 +133,7 @@ func once[V any](kept map[string]V, key string, value V) V {
 }
 
 // live returns the answers of the runtimes that are still assigned, and the set of runtimes that are gone. A
-// runtime in neither waits, was refused, or is not in the ledger.
+// runtime in neither waits, was refused, was gone before it had a pool, or is not in the ledger.
 func (a *Answers) live() (live map[string][]answer, gone map[string]bool) {
 	live, gone = map[string][]answer{}, map[string]bool{}
 	for runtime, rt := range a.known.Runtimes() {

@@ -108,7 +108,7 @@ func (c *ClusterConfigs) next(ctx context.Context) bool {
 }
 
 // bring writes the blocks that the ledger has for a runtime into its ClusterConfigs, or removes these if the
-// runtime is gone by the ledger, or by Redis if the ledger has no assignment of it. It changes nothing if no rule
+// runtime is gone by the ledger, or by Redis if the ledger has no assignment of it. It writes nothing if no rule
 // matches the cluster now.
 func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Noted, error) {
 	read, err := readAnswersOf(ctx, c.Ledger, runtime)
@@ -187,8 +187,9 @@ func (c *ClusterConfigs) departed(ctx context.Context, runtime string) (bool, er
 	return place.Gone || rt.State == account.RuntimeGone, err
 }
 
-// look requests an update of each runtime whose ClusterConfig was edited, is missing, or differs from the
-// annotation of its Cluster. It calls Missed if a pass could not read the notes before.
+// look requests an update of each runtime whose ClusterConfig was edited or differs from the annotation of its
+// Cluster, and of each that a Cluster is annotated with and that has no ClusterConfig. It calls Missed if a pass
+// could not read the notes before.
 func (c *ClusterConfigs) look(ctx context.Context) error {
 	notes, err := c.Notes.All(ctx)
 	if err != nil {

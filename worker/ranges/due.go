@@ -7,7 +7,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
-// mostDue is the number of clusters that are served one by one. A pass over all clusters serves more.
+// mostDue is the largest number of clusters that are served one by one. If more are due, a pass serves all clusters.
 const mostDue = 1000
 
 // due collects what the next turn of a Reconciler has to serve. It is safe for concurrent use.
@@ -21,7 +21,7 @@ type dueNow struct {
 	all      bool                      // every cluster
 	unserved bool                      // those for which a rule found no room
 	runtimes map[string]bool           // the clusters of these runtimes
-	clusters map[network.Identity]bool // those that are these Clusters
+	clusters map[network.Identity]bool // those of the runtimes whose answers name these Clusters
 }
 
 // add adds what one turn has to serve.
@@ -52,7 +52,7 @@ func (d *due) take() dueNow {
 // unserved are the clusters for which a rule found no room. It is safe for concurrent use.
 type unserved struct {
 	mu       sync.Mutex
-	counts   map[string]int      // clusters by the id of the rule
+	counts   map[string]int      // number of clusters by the id of the rule
 	rules    map[string][]string // ids of the rules by runtime, for at most mostDue runtimes
 	leftOver bool                // there are more runtimes
 }

@@ -32,8 +32,8 @@ type Reconciler struct {
 	Observer observe.Observer
 	// Keeper sets the parents and repairs the ranges in Redis. Nil skips that.
 	Keeper Keeper
-	// Room is called once the parents of a new configuration are in Redis: requests that wait may find
-	// room. It may be nil, and must not block.
+	// Room is called when requests that wait may find room: the parents of a new configuration are in Redis,
+	// or a pass has freed blocks. It may be nil, and must not block.
 	Room func()
 	// Configs writes the ClusterConfigs. It may be nil.
 	Configs *ClusterConfigs
@@ -46,16 +46,16 @@ type Reconciler struct {
 	due       due
 	soon      atomic.Bool  // a turn will begin (wakeSoon)
 	took      atomic.Int64 // by the last turn, in ns
-	exhausted atomic.Bool  // a rule has found no room since the last Freed
+	exhausted atomic.Bool  // a rule has found no room since the last Freed or Pass
 	unserved  unserved
 	named     named // kept if there is a Follower
 }
 
 // extend takes blocks for the matching rules that no answer of a runtime has, and publishes an extra reply
-// with them. If there are no such rules, or none finds room, it publishes nothing. If the runtime is no longer
-// assigned, it returns the blocks (withdraw). Otherwise it keeps them even if this reply is not stored: all
-// workers use the same id, and one of them may be about to publish a reply with these blocks. Blocks that another
-// worker's reply does not name are in the next extra reply.
+// with them. If there are no such rules, or none finds room, it publishes no extra reply. If the runtime is no longer
+// assigned, or the ledger can never store the reply, it returns the blocks (withdraw). Otherwise it keeps them even if
+// this reply is not stored: all workers use the same id, and one of them may be about to publish a reply with these
+// blocks. Blocks that another worker's reply does not name are in the next extra reply.
 func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime string, answers []answer) error {
 	last := inForce(answers)
 	matching := config.Match(x.Follower.standing(last.cluster, last.shoot))
@@ -110,7 +110,7 @@ func (x *Reconciler) extend(ctx context.Context, config *network.Config, runtime
 	}
 }
 
-// wholeAnswer returns the stored answer to a request, and whether its runtime is still assigned.
+// wholeAnswer returns the stored answer to a request, and whether it is an assignment whose runtime is still assigned.
 func (x *Reconciler) wholeAnswer(ctx context.Context, runtime, request string) (last events.Reply, stands bool, err error) {
 	_, rt, err := x.runtime(ctx, runtime)
 	if err != nil || rt.State != account.RuntimeAssigned {
@@ -296,7 +296,7 @@ func inForce(answers []answer) answer {
 }
 
 // extra returns an extra reply: a copy of the answer last with all blocks that the cluster has now, Claimed
-// false, and of its Decision only the sequence, the pool and the rule.
+// false, and of its Decision only the sequence, the pool, the rule, the label selector and the regions.
 func extra(request string, last events.Reply, held []network.Applied) events.Reply {
 	r := last
 	r.RequestID, r.Network, r.NetworkPending = request, blocks(held), false

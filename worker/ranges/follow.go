@@ -11,7 +11,8 @@ import (
 // Follower provides the properties that selectors use after a cluster was answered: those of its present
 // Cluster resource, or those of its event if there is none. A nil Follower uses the event's.
 type Follower struct {
-	// Now returns the present Cluster resource, and whether it exists: package gardener.
+	// Now returns the present Cluster resource, and whether it exists and is not being deleted: package
+	// clusterconfig.
 	Now func(id network.Identity) (network.Cluster, bool)
 	// Synced reports whether Now knows the Clusters yet. Nil means that it does.
 	Synced   func() bool
@@ -21,7 +22,7 @@ type Follower struct {
 	SoonOf func(id network.Identity)
 }
 
-// errUnsynced means that a pass has to wait: it would allot blocks, which stay, by the data of events.
+// errUnsynced means that a turn has to wait: it would allot blocks, which stay, by the data of events.
 var errUnsynced = errors.New("the Clusters are not read yet")
 
 func (f *Follower) synced() bool { return f == nil || f.Synced == nil || f.Synced() }

@@ -46,7 +46,7 @@ func (n *named) of(ctx context.Context, ledger Ledger, clusters map[network.Iden
 	if err != nil {
 		return nil, err
 	}
-	if end < n.read || n.runtimes == nil { // the ledger was created again
+	if end < n.read || n.runtimes == nil { // the ledger was created again, or no pass has read it yet
 		n.read, n.runtimes = 0, map[network.Identity][]string{}
 	}
 	if end > n.read {

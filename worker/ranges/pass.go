@@ -15,7 +15,7 @@ import (
 const (
 	// extendAtOnce is the number of clusters that are served concurrently.
 	extendAtOnce = 16
-	// extendAgain is the longest pause after a failed pass.
+	// extendAgain is the longest pause after a failed turn, without its jitter.
 	extendAgain = 10 * time.Second
 	// soonest and latest bound the delay of a turn that is requested by Soon, SoonOf or Freed.
 	soonest = 2 * time.Second
@@ -56,8 +56,8 @@ func (x *Reconciler) Wanted() {
 	x.wake()
 }
 
-// wakeSoon begins a turn after a pause. Turns then take at most a tenth of the time, or begin a minute after such a
-// request.
+// wakeSoon begins a turn after nine times the duration of the last one, so that turns take a tenth of the time, but
+// not before soonest and not after latest.
 func (x *Reconciler) wakeSoon() {
 	if x.soon.CompareAndSwap(false, true) {
 		time.AfterFunc(min(max(soonest, 9*time.Duration(x.took.Load())), latest), func() {
@@ -141,7 +141,7 @@ func (x *Reconciler) turn(ctx context.Context, passed time.Time) (whole bool, er
 }
 
 // Pass writes the parents, compares Redis and the ClusterConfigs with the ledger, and extends every cluster that
-// does not have all rules that match it now. It does nothing if there is no configuration.
+// does not have all rules that match it now. Without a configuration it does none of this.
 func (x *Reconciler) Pass(ctx context.Context) error {
 	return x.prepared(ctx, func(config *network.Config) error {
 		g, err := x.gather(ctx)
@@ -198,8 +198,8 @@ func (x *Reconciler) serve(ctx context.Context, now dueNow) error {
 	})
 }
 
-// prepared writes the parents of the configuration, calls extend with it, and reports the clusters that find no room.
-// Without a configuration it calls nothing.
+// prepared writes the parents of the configuration, calls extend with it, and reports the numbers of clusters that find
+// no room. Without a configuration it writes and calls nothing, and reports none.
 func (x *Reconciler) prepared(ctx context.Context, extend func(*network.Config) error) error {
 	config := x.Networks()
 	if config == nil {
@@ -222,7 +222,7 @@ func (x *Reconciler) prepared(ctx context.Context, extend func(*network.Config) 
 	return nil
 }
 
-// setParents writes the parents of the configuration. Each pass does, although Redis has them usually: a rebuild by
+// setParents writes the parents of the configuration. Each turn does, although Redis usually has them: a rebuild by
 // a worker without this configuration leaves others behind.
 func (x *Reconciler) setParents(ctx context.Context, config *network.Config) error {
 	if x.Keeper == nil {

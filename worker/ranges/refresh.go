@@ -40,9 +40,9 @@ type Gathered struct {
 	Foreign []netip.Prefix // blocks of other allocators, sorted
 }
 
-// Gather combines ledger and notes. The caller must have read the notes before the ledger. So if the ledger does
-// not know the runtime of a note, the ledger was lost or purged since, and the blocks of the note may be in use:
-// they become Records too. notes is nil if there are none. The error is that of a reply whose blocks cannot be
+// Gather combines ledger and notes. The caller must have read the notes before the ledger. So if the runtime of a note
+// is neither assigned nor gone by the ledger, the ledger was lost or purged since, and the blocks of the note may be in
+// use: they become Records too. notes is nil if there are none. The error is that of a reply whose blocks cannot be
 // parsed.
 func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
 	g := &Gathered{read: read, notes: notes}

@@ -49,10 +49,10 @@ type unbuilt struct {
 	unknown bool                // only requests asked for these places: none is a bucket or the pool of a binding
 }
 
-// judge selects the places to rebuild: those without an epoch, those whose epoch is not in force and, if a
-// bucket is among these, all others too (see together). It returns an error while the epochs in force may be
-// on another server of Redis (see doubt). The record is read after Redis: otherwise an epoch that was
-// installed in between would seem not to be in force.
+// judge selects the places to rebuild: those without an epoch and, with a Record, those whose epoch is not in force
+// and, if a bucket is among all these, all others too (see together). It returns an error while the epochs in force
+// may be on another server of Redis (see doubt). The record is read after Redis: otherwise an epoch that was installed
+// in between would seem not to be in force.
 func (r *Rebuilder) judge(ctx context.Context, places []string, epochs account.Epochs) (unbuilt, error) {
 	t := unbuilt{judged: places, deposed: account.Epochs{}}
 	if r.Record != nil {
@@ -105,8 +105,8 @@ func (t *unbuilt) together(epochs account.Epochs) {
 // next returns the record with the token as epoch of places. If a bucket is among them, the token is also the
 // epoch of every pool in the record that this worker does not know, perhaps because its cache lags. The new
 // directory may not have all runtimes of such a pool, so the pool must not stay in force: a worker that has a
-// request for the pool rebuilds it. If the record names more such pools than most, it forgets them: publishers can name
-// any region, and the record has to fit into a message.
+// request for the pool rebuilds it. If the record names more such pools than most, next leaves all of them out and adds
+// account.ForgottenPlace: publishers can name any region, and the record has to fit into a message.
 func (t *unbuilt) next(places []string, token string, most int) account.Epochs {
 	next := maps.Clone(t.record.Epochs)
 	if next == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/hap-worker/hap-worker/ledger/storage"
 )
 
-// Read counts the messages of the ledger.
+// Read counts the messages that Gather has read from the ledger.
 type Read struct {
 	Replies int
 	Foreign int // messages that could not be read

@@ -17,8 +17,8 @@ import (
 const installAtOnce = 2
 
 // install installs all places that have the token (rule 13 e), each one as a whole or not at all, and adds the
-// installed ones to info. It requests a rebuild of pools that have runtimes and no binding: otherwise only a request that
-// names them does. Without their records, an account that they share would be claimed (rule 3).
+// installed ones to info. It also requests a rebuild of the pools that have runtimes but no binding. Without the records
+// of such a pool, an account that it shares, and whose label no longer says so, would be claimed (rule 10).
 func (r *Rebuilder) install(ctx context.Context, mine []string, token string, g *account.Gathering, info *observe.Rebuild) error {
 	contents := g.Contents()
 	var mu sync.Mutex

@@ -56,7 +56,7 @@ var errPaced = errors.New("a rebuild for pools without a binding was a short tim
 // region, and each unknown pool costs a rebuild.
 func pace(took time.Duration) time.Duration { return min(max(9*took, leastPace), mostPace) }
 
-// mostAsked is how many pools that requests asked for are rebuilt together.
+// mostAsked is the maximum number of pools that requests asked for and that are rebuilt together.
 const mostAsked = 500
 
 const (

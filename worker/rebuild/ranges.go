@@ -43,7 +43,7 @@ func (r *Rebuilder) rebuildRanges(ctx context.Context) (err error) {
 		return err
 	}
 	if _, err := r.readNotes(ctx); err != nil {
-		return err // as gatherRanges would, each time after all has been sealed
+		return err // before anything is sealed: gatherRanges would fail too
 	}
 	begin, token := r.Now(), r.token()
 	if epoch != "" {

@@ -30,8 +30,8 @@ type Builder interface {
 	Depose(ctx context.Context, place, epoch string) (bool, error)
 	// Time returns the time of the store's clock, which leases use.
 	Time(ctx context.Context) (time.Time, error)
-	// BeginRebuild writes the token, unless the place is built, or another token was written or
-	// renewed there less than lease ago. It reports whether the token is in the place now.
+	// BeginRebuild writes the token, unless the place is built, or another token was written or renewed there less
+	// than lease ago on this run of the server. It reports whether the token is in the place now.
 	BeginRebuild(ctx context.Context, place, token string, now time.Time, lease time.Duration) (bool, error)
 	// RenewRebuild renews the lease of the token as of now, and reports whether the token is still there.
 	RenewRebuild(ctx context.Context, place, token string, now time.Time) (bool, error)
@@ -56,8 +56,8 @@ type Ledger interface {
 	// Facts visits the stored replies in stream order, without sealed replies and replies to
 	// releases. A message that it cannot read comes as a Fact with Foreign alone.
 	Facts(ctx context.Context, f func(storage.Fact) error) error
-	// Unsettled visits every published event that is not settled. fault is set if the event could
-	// not be read completely.
+	// Unsettled visits the events that are not settled. It may leave out those that are published after its begin.
+	// fault is set if the event could not be read completely.
 	Unsettled(ctx context.Context, f func(e events.Event, sequence uint64, fault error) error) error
 }
 
@@ -79,7 +79,7 @@ type Rebuilder struct {
 	// Reconnect makes the client of Redis look for the master again. It may be nil.
 	Reconnect func()
 	Ranges    RangeBuilder           // nil without network ranges
-	Networks  func() *network.Config // set with Ranges; nil if there is no configuration
+	Networks  func() *network.Config // set with Ranges; returns nil if there is no configuration
 	Notes     ranges.Notes           // nil without ClusterConfigs
 	Subjects  events.Subjects
 	Observer  observe.Observer

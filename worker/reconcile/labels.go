@@ -20,7 +20,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// Follower updates Redis from Gardener's labels: package counters.
+// Follower updates Redis from Gardener's labels; package counters implements it.
 type Follower interface {
 	// Observe applies a label that was read to the binding's record (rule 10), and returns the
 	// change, if any, and the record.
@@ -36,13 +36,13 @@ type Follower interface {
 	Bindings(ctx context.Context, pool string) iter.Seq2[account.NamedRecord, error]
 }
 
-// Reader reads one binding at its source.
+// Reader reads one binding from Gardener, not from the cache.
 type Reader interface {
 	// Get returns an engine.Error with CodeUnknownBinding if the binding does not exist.
 	Get(ctx context.Context, name string) (engine.Binding, error)
 }
 
-// Cache has the bindings from the watch.
+// Cache has the bindings from the watch; package gardener implements it.
 type Cache interface {
 	Pools() []engine.Pool
 	All() iter.Seq[engine.Binding]
@@ -51,12 +51,12 @@ type Cache interface {
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
 }
 
-// Marker acts on label changes: package worker.
+// Marker acts on label changes; package worker implements it.
 type Marker interface {
 	// WakeTenant has each tenant's first waiting request for a pool tried again, and the other requests of
 	// this tenant for it; "" names no tenant.
 	WakeTenant(pool, tenant string)
-	// SharedPools sets the names of all shared pools. An account on which one of them counts
+	// SharedPools sets the names of the shared pools. An account on which one of them counts
 	// runtimes is not claimed, whatever its labels say.
 	SharedPools(names []string)
 	// MarkDirty marks an account dirty if no Shoot refers to it (rule 8): package dirtying.
@@ -75,8 +75,8 @@ type Labels struct {
 	Follower Follower
 	Cache    Cache
 	// Every is the pause between two sweeps. Defaults to 15 s. Each pause is up to a fifth longer
-	// (jitter), so that workers do not sweep at the same time. Where there are so many bindings that a sweep takes
-	// long, it is longer (loop.Pace), unless an account is to be marked.
+	// (jitter), so that workers do not sweep at the same time. If a sweep takes long, since there are many bindings,
+	// sweeps are left out after it (loop.Pace), unless the sweep failed or found an account to be marked.
 	Every time.Duration
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -123,8 +123,8 @@ func (s *Labels) Changed(b engine.Binding, _ bool) {
 	}
 }
 
-// Run sweeps, and checks the bindings that the watch reports, until ctx ends. Both at once: a sweep may mark
-// accounts for minutes.
+// Run sweeps and, concurrently, checks the bindings that the watch reports, until ctx ends: a sweep may take minutes to
+// mark accounts.
 func (s *Labels) Run(ctx context.Context) {
 	s.init()
 	failed := func(err error, after time.Duration) {
@@ -144,8 +144,8 @@ func (s *Labels) Run(ctx context.Context) {
 	following.Wait()
 }
 
-// join joins errors, but adds account.ErrNotBuilt only to nil: a rebuild was requested then, and the other
-// errors are to be told.
+// join joins errors, but leaves out account.ErrNotBuilt beside another error: a rebuild was requested for it, and Run
+// reports only other errors.
 func join(errs, err error) error {
 	switch {
 	case err == nil, errs != nil && errors.Is(err, account.ErrNotBuilt):

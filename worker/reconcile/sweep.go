@@ -18,7 +18,8 @@ import (
 
 // everything is one sweep: it compares all labels with Redis (rule 10), and marks accounts that drain or
 // whose marking was interrupted (rule 8). It also requests a check of the epochs (rule 15), since the scripts
-// that it calls succeed on a server whose epochs are not in force, too.
+// that it calls succeed on a server whose epochs are not in force, too. While no sweep is due by the pace, it only
+// reads the names of the pools and requests that check.
 func (s *Labels) everything(ctx context.Context) error {
 	var errs error
 	empty := map[string]vacant{}
@@ -131,7 +132,8 @@ func (s *Labels) compare(ctx context.Context, pool engine.Pool, b engine.Binding
 	return nil
 }
 
-// withoutBinding ends the records of bindings that are no longer in the pool.
+// withoutBinding ends the records of bindings that are no longer in the pool, except those in claiming: the worker
+// that claims reads the label itself.
 func (s *Labels) withoutBinding(ctx context.Context, pool engine.Pool, records map[string]account.Record) error {
 	for name, r := range records {
 		if _, known := s.cachedIn(pool, name); !known && r.State != account.Claiming {
@@ -151,7 +153,7 @@ func (s *Labels) cachedIn(pool engine.Pool, name string) (engine.Binding, bool) 
 }
 
 const (
-	// markings is the number of bindings that a sweep marks concurrently. They share reads of the Shoots.
+	// markings is the maximum number of bindings that a sweep marks concurrently. They share reads of the Shoots.
 	markings = 8
 	// mostFailures is the number of markings in a row that fail before the sweep leaves the others to
 	// the next one. Then it is likely that a common dependency fails.
@@ -163,13 +165,13 @@ const (
 	longestLook = 5 * time.Minute
 )
 
-// wait records why an account is not marked yet.
+// wait is the state of an account that cannot be marked yet.
 type wait struct {
 	since, again time.Time // since when it cannot be marked, and when to list the Shoots again
-	failed       time.Time // start of the sweep in which marking failed
+	failed       time.Time // start of the last sweep that tried to mark it, if that ended with an error
 }
 
-// longer returns the wait after a sweep, which began at now, that could not mark the account either.
+// longer returns the wait after another sweep, begun at now, that did not mark the account.
 func (w wait) longer(now time.Time) wait {
 	since := w.since
 	if since.IsZero() {

@@ -9,9 +9,9 @@ import (
 	"github.com/hap-worker/hap-worker/worker/observe"
 )
 
-// apart collects final replies that name no account and have no number of a decision: to releases and resolves, and
-// rejections without a sequence. No rebuild needs them, so each is deleted separately, even while its runtime exists.
-// Replies by which a runtime is gone are not among them. apart takes the first ones after a position, up to limit.
+// apart collects final replies that neither assign nor release a runtime's account and have no number of a decision:
+// replies to releases and resolves, and rejections without a sequence. No rebuild needs them, so each is deleted
+// separately, even while its runtime exists. apart takes the first ones after a position, up to limit.
 type apart struct {
 	limit int
 	after uint64 // position of the last one that an earlier pass examined
@@ -60,8 +60,8 @@ func (r *Purger) removeApart(ctx context.Context, replies []storage.Fact, info *
 }
 
 // heldFor returns why a reply is still needed, or "". A rejection is needed if a request of its runtime
-// waits, or if Redis has the runtime assigned or waiting: the audit takes that back only if the ledger has
-// the rejection.
+// waits, if Redis has the runtime assigned or waiting, or if that is unknown since Redis is not built: the audit takes
+// an assignment back only if the ledger has the rejection.
 func (r *Purger) heldFor(ctx context.Context, f storage.Fact) (because observe.KeptBecause, err error) {
 	if f.RuntimeID == "" || f.Status != events.StatusRejected {
 		return "", nil

@@ -63,7 +63,7 @@ func graveIn(pool string, rt account.NamedRuntime) (g grave, dead bool) {
 	return g, g.moved || rt.State == account.RuntimeGone
 }
 
-// orphaned returns about Limit of the found tombstones: those of runtimes without a reply, a Shoot or a note.
+// orphaned returns up to about Limit of the found tombstones: those of runtimes without a reply, a Shoot or a note.
 // A pass that died leaves these, or a rebuild that read the ledger before it was purged. It returns none while an
 // event that was in flight when Redis was read (before) is not settled: its answer may not be stored yet.
 func (r *Purger) orphaned(ctx context.Context, found map[string][]grave, before storage.Backlog, seen around, info *observe.Retention) ([]grave, error) {
@@ -108,11 +108,11 @@ type burial struct {
 
 func (b *burial) runtime() string { return b.graves[0].runtime }
 
-// forget removes runtimes from Redis that the ledger no longer knows. First their entries become tentative: a
-// request that asks for the place from then on finds the runtime gone, and makes the entry last. Once all workers that
-// may have read an earlier entry are done, and if the ledger still does not know the runtime, the records go, and the
-// entry if it is tentative still. Without that, a request that has read an entry, or a record, could be answered by it,
-// and the next one, which finds none, be assigned.
+// forget removes runtimes from Redis that the ledger no longer knows. First it makes their entries tentative: a request
+// that asks for the place from then on finds the runtime gone, and makes the entry permanent. Once all workers that may
+// have read an earlier entry are done, and if the ledger still does not know the runtime, forget drops the records, and
+// the entry if it is still tentative. Without that, a request that has read an entry or a record could be answered
+// "gone" by it, and the next request, which finds none, be assigned.
 func (r *Purger) forget(ctx context.Context, graves []grave, info *observe.Retention) error {
 	var all []*burial
 	for _, g := range graves {
@@ -150,7 +150,7 @@ func (r *Purger) forget(ctx context.Context, graves []grave, info *observe.Reten
 	return nil
 }
 
-// finish buries the runtime if all is settled and the ledger does not know it, and puts its entry back otherwise.
+// finish buries the runtime if settled is true and the ledger does not know it, and puts its entry back otherwise.
 func (r *Purger) finish(ctx context.Context, b *burial, settled bool, info *observe.Retention) error {
 	if !settled {
 		return r.putBack(ctx, b)
@@ -184,8 +184,8 @@ func (r *Purger) mark(ctx context.Context, b *burial) (err error) {
 	return err
 }
 
-// putBack replaces a tentative entry by the one that was there. If that was another pass's tentative one, or none, it
-// is that of the runtime's record.
+// putBack replaces a tentative entry by the one that was there before. If that was another pass's tentative one, or
+// none, the entry names the pool of the runtime's record; without such a record it becomes permanent, or is dropped.
 func (r *Purger) putBack(ctx context.Context, b *burial) error {
 	if b.mark == (account.Place{}) {
 		return nil

@@ -54,8 +54,8 @@ type around struct {
 	noted   map[string]bool // runtimes that a ClusterConfig or a Cluster names
 }
 
-// reached is how far earlier passes of Once have come: the last candidate and the position of the last reply
-// without an account that they examined.
+// reached is how far earlier passes of Once have come: the last candidate that they examined, and the position of
+// the last reply that apart collected.
 type reached struct {
 	candidate candidate
 	apart     uint64
@@ -64,9 +64,9 @@ type reached struct {
 // errAllYoung ends the reading of the ledger: the replies that follow are too young, and each tombstone has a reply.
 var errAllYoung = errors.New("what follows is too young")
 
-// pass forgets up to Limit of the candidates that follow after, oldest first. It also removes tombstones of
-// runtimes without any reply, and up to Limit of the replies without an account that follow (see apart). It
-// returns how far it came, and whether there are more.
+// pass forgets up to Limit of the candidates that come after the last one in after, oldest first. It also removes up to
+// about Limit tombstones of runtimes without any reply, and up to Limit of the replies that apart collects. It returns
+// how far it came, and whether there are more candidates or replies.
 func (r *Purger) pass(ctx context.Context, after reached, info *observe.Retention) (reached, bool, error) {
 	// Read Redis, then the backlog, then the ledger. If a release is decided and its reply is not
 	// published, its event is in the backlog.
@@ -133,7 +133,8 @@ func (r *Purger) pass(ctx context.Context, after reached, info *observe.Retentio
 	return after, found.more || alone.more, r.forget(ctx, append(graves, left...), info)
 }
 
-// look reads the backlog, the Shoots and the ClusterConfigs, which may still need a runtime.
+// look reads the backlog, the Shoots, and the ClusterConfigs and Clusters that name network blocks. Each of these may
+// still need a runtime.
 func (r *Purger) look(ctx context.Context, cutoff time.Time) (around, error) {
 	a := around{cutoff: cutoff, lodged: map[string]bool{}, noted: map[string]bool{}}
 	var err error
@@ -298,7 +299,7 @@ func (r *Purger) needed(ctx context.Context, runtime string, told testimony, see
 }
 
 // lies returns the tombstones of a runtime that is gone, or why it has to be kept. If it returns neither a
-// reason nor an error, the runtime's pools, its bucket of the directory and the network ranges are built.
+// reason nor an error, the runtime's pools, its bucket of the directory and the network ranges, if any, are built.
 func (r *Purger) lies(ctx context.Context, runtime string, told testimony) ([]grave, observe.KeptBecause, error) {
 	if r.Blocks != nil {
 		blocks, err := r.Blocks.Applied(ctx, runtime)

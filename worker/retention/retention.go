@@ -16,7 +16,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/ranges"
 )
 
-// Ledger is the ledger as retention uses it: package storage.
+// Ledger is the ledger as retention uses it; package storage implements it.
 type Ledger interface {
 	// OfRuntime reads every stored reply of a runtime, in the order of the stream.
 	OfRuntime(ctx context.Context, runtimeID string, visit func(events.Stored) error) error
@@ -31,8 +31,8 @@ type Ledger interface {
 	Backlog(ctx context.Context) (storage.Backlog, error)
 }
 
-// Records are the records in Redis: package counters. Every method may return account.ErrNotBuilt. All of
-// them are idempotent.
+// Records are the records in Redis; package counters implements this interface. Every method but Pools may return
+// account.ErrNotBuilt. Two calls with the same arguments leave the records as one call does.
 type Records interface {
 	Pools(ctx context.Context) ([]string, error)
 	Runtimes(ctx context.Context, pool string) iter.Seq2[account.NamedRuntime, error]
@@ -43,9 +43,9 @@ type Records interface {
 	// Forget drops the record of a runtime if it has this sequence and no account, and reports
 	// whether it did.
 	Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error)
-	// BeginForgetting replaces the entry of a runtime by a tentative one if it still is the one that was read, the
-	// zero Place for none. It returns the tentative entry, or the zero Place. A request that asks for the place makes
-	// it last.
+	// BeginForgetting replaces the entry of a runtime by a tentative one if it still is was, the entry that was read
+	// (the zero Place for none). It returns the tentative entry, or the zero Place if it has replaced nothing. A request
+	// that asks for the place makes a tentative entry permanent.
 	BeginForgetting(ctx context.Context, runtime string, was account.Place) (account.Place, error)
 	// MovePlace replaces the entry of a runtime by to if it still is from, and reports whether it did.
 	MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error)
@@ -53,7 +53,7 @@ type Records interface {
 	ForgetPlace(ctx context.Context, runtime string, p account.Place) (bool, error)
 }
 
-// Inventory reads the present clusters, and the labels of accounts: package gardener.
+// Inventory reads the present clusters, and the labels of accounts; package gardener implements it.
 type Inventory interface {
 	// Shoots visits all Shoots. It reads them from the API.
 	Shoots(ctx context.Context, f func(engine.Shoot) error) error
@@ -61,13 +61,13 @@ type Inventory interface {
 	Cached(name string) (engine.Binding, bool)
 }
 
-// Blocks are the network blocks of clusters: package blocks.
+// Blocks reads the network blocks of clusters; package blocks implements it.
 type Blocks interface {
 	// Applied returns the blocks of a cluster. It may return account.ErrNotBuilt.
 	Applied(ctx context.Context, cluster string) ([]network.Applied, error)
 }
 
-// Room is the waiting room as retention uses it: package storage.
+// Room is the waiting room as retention uses it; package storage implements it.
 type Room interface {
 	// Addresses visits the addresses in the subjects of a runtime's waiting requests, or of all
 	// if runtimeID is "". foreign is set if the message cannot be read.
@@ -84,8 +84,9 @@ type Purger struct {
 	Rebuild  account.Rebuilder
 	Blocks   Blocks       // nil without network ranges
 	Notes    ranges.Notes // nil without ClusterConfigs
-	// Leftover frees the network blocks of a runtime before its last reply is deleted. It is set without network
-	// ranges: then no pass frees what was allotted while there were some. It may return account.ErrNotBuilt.
+	// Leftover frees the network blocks of a runtime before its last reply is deleted. It is set only without network
+	// ranges: nothing else then frees blocks that were allotted while there were some. It may return account.ErrNotBuilt,
+	// which is ignored.
 	Leftover func(ctx context.Context, runtime string) error
 
 	// Keep is how long the replies of a released runtime are kept after the newest of them.
@@ -97,8 +98,8 @@ type Purger struct {
 	// Settle is how long the directory's entry is tentative before it is dropped. It has to be longer than a
 	// handler may work on an event without reporting progress. Defaults to a minute.
 	Settle time.Duration
-	// Limit bounds what a pass forgets: runtimes with replies, tombstones of runtimes without
-	// any, and replies without an account, each. Defaults to 10,000.
+	// Limit bounds what a pass handles: replies that release a runtime, tombstones of runtimes without
+	// replies (about), and the replies that apart collects, each. Defaults to 10,000.
 	Limit int
 
 	Observer observe.Observer
@@ -129,7 +130,7 @@ func (r *Purger) Run(ctx context.Context) {
 	})
 }
 
-// sleep waits, and returns false if ctx has ended.
+// sleep waits for the pause. It returns false if ctx ends first.
 func (r *Purger) sleep(ctx context.Context, pause time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -139,7 +140,8 @@ func (r *Purger) sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// Once makes passes until nothing more can be forgotten, or until an error, and reports each to the observer.
+// Once makes passes until one has come to the last old reply, has failed, or ctx ends. It reports each to the observer,
+// except one during which ctx has ended.
 func (r *Purger) Once(ctx context.Context) {
 	r.init()
 	for after, more := (reached{}), true; more && ctx.Err() == nil; {

@@ -11,7 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/waitlist"
 )
 
-// waitingRoom is this worker's copy of the waiting room. Only the goroutine that serves uses it.
+// waitingRoom is this worker's index of the waiting room. Only the goroutine that serves uses it.
 type waitingRoom struct {
 	list    *waitlist.List
 	read    uint64 // sequence up to which the room was read
@@ -74,8 +74,9 @@ func (s *Rounds) present() time.Time {
 	return now
 }
 
-// compare removes from the list the requests that have left the room. It does nothing during the pause after the
-// last comparison. If the stream was recreated, it empties the list.
+// compare removes from the list the requests that have left the room. If the room's last sequence is lower than what
+// was read, the stream was recreated, and compare empties the list. Otherwise it does nothing during the pause after
+// the last comparison.
 func (s *Rounds) compare(ctx context.Context) error {
 	room := &s.seen
 	messages, last, err := s.Room.State(ctx)

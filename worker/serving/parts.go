@@ -8,12 +8,12 @@ import (
 	"github.com/hap-worker/hap-worker/worker/waitlist"
 )
 
-// blocks is the part of a round that serves requests for network blocks, in Rounds.last.
+// blocks is the key in Rounds.last of the part of a round that serves requests for network blocks.
 const blocks = ""
 
 // serveNetwork serves the requests that wait for network blocks if those were woken, oldest first; those whose
-// failures ended the previous search come last. Of those that lacked the same the last time, it tries one: if that
-// still lacks it, so do the others. more is true if slice did not suffice.
+// failures ended the previous search come last. If one is not served, it passes over the others that lacked the same
+// the last time. more is true if slice did not suffice.
 func (r *round) serveNetwork(ctx context.Context, list *waitlist.List) (more bool, err error) {
 	if !r.woken.network {
 		return false, nil
@@ -76,8 +76,8 @@ func (r *round) servePlaces(ctx context.Context, list *waitlist.List) (more bool
 	return r.tried >= slice, failed.first
 }
 
-// servePlace serves the requests of one tenant for a pool, oldest first, until one finds no account. A request
-// that waits for network blocks does not end this. After slice requests it leaves the others to the next round.
+// servePlace serves the requests of one tenant for a pool, oldest first, until one is not answered. A request that waits
+// for network blocks does not end this. After slice requests it leaves the others to the next round.
 func (r *round) servePlace(ctx context.Context, list *waitlist.List, p place, failed *failures) error {
 	for e := list.First(p.pool, p.tenant); e != nil && !r.nothing[p]; {
 		next := list.Following(e)
@@ -104,8 +104,8 @@ func (r *round) servePlace(ctx context.Context, list *waitlist.List, p place, fa
 	return nil
 }
 
-// serveDue serves the requests that are due: their deadline has passed, they have failed, or a look has
-// selected them. more is true if slice did not suffice.
+// serveDue serves the requests that are due, for example since their deadline has passed, they have failed, or a look
+// has selected them. more is true if slice did not suffice.
 func (r *round) serveDue(ctx context.Context, list *waitlist.List) (more bool, err error) {
 	var failed failures
 	for e := list.Due(r.Now()); e != nil && !r.over(); e = list.Due(r.Now()) {

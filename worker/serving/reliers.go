@@ -4,7 +4,7 @@ import "time"
 
 // reliers are the attempts at waiting requests that were seen to rely on network blocks, by their unique name.
 // All workers serve all requests, so most of them belong to another worker, which returns the blocks itself. An
-// attempt that is seen for longer than an attempt can run has stopped, or could not return its blocks.
+// attempt that is seen for longer than Budget has probably stopped, or could not return its blocks.
 type reliers struct {
 	now  time.Time // start of the round
 	seen map[string]sighting
@@ -30,7 +30,7 @@ func (r *reliers) nextRound(now time.Time) {
 	}
 }
 
-// lasting reports whether the attempt has been seen for longer than an attempt can run.
+// lasting reports whether the attempt has been seen for longer than Budget.
 func (r *reliers) lasting(relier string) bool {
 	at, met := r.seen[relier]
 	return met && r.now.Sub(at.first) > Budget

@@ -17,13 +17,13 @@ const (
 	// lookEvery is the time between two looks. A look tries the heads of all pools and some other requests
 	// without a wake, in case a wake was missed.
 	lookEvery = 15 * time.Second
-	// slice is the number of requests after which a round tries no further ones for network blocks, no further
-	// woken ones, and no further due ones. Those left go to the next round, so that an account that becomes free
-	// meanwhile is offered soon. The heads of pools do not count.
+	// slice is the number of requests after which each of three parts of a round ends: those for network blocks,
+	// the woken tenants, and those that are due. Requests that are left go to the next round, so that an account
+	// that becomes free meanwhile is offered soon. The heads of pools do not count.
 	slice = 32
 	// looks is the number of requests that a look tries besides the heads of pools.
 	looks = 16
-	// heads is the number of tenants whose next request is read at once.
+	// heads is the number of tenants whose next request is read first; if none of these is answered, four times as many.
 	heads = 16
 	// fruitless is the number of requests in a row that may find no network blocks before the
 	// search ends. A later one may need fewer blocks than an earlier one.
@@ -40,7 +40,7 @@ type round struct {
 	empty   map[string]bool          // pools in which this round claims nothing more, even if an account becomes free
 	down    map[string]bool          // pools in which an attempt was Slow: this round claims nothing more there
 	unbuilt map[string]bool          // pools in which an attempt was Rebuilding: this round tries nothing more there
-	tried   int                      // number of requests that a part of the round has tried, compared with slice
+	tried   int                      // number of requests that this part of the round has tried, compared with slice
 	lack    map[*waitlist.Entry]bool // requests for network blocks that were tried
 }
 
@@ -190,7 +190,8 @@ func (r *round) ofHead(pool string, head account.Waiter) []*waitlist.Entry {
 	return found
 }
 
-// failedLast moves those whose failures ended the previous round of a part, a pool or blocks, to the end of first.
+// failedLast moves the runtimes whose failures ended the previous round of part, which is a pool or blocks, to the end
+// of first.
 func failedLast[T any](r *round, part string, first []T, runtime func(T) string) []T {
 	last := r.last[part]
 	delete(r.last, part)

@@ -32,18 +32,19 @@ type Room interface {
 type Queue interface {
 	// Queue returns the runtimes that wait for a pool, in the order in which they are served.
 	Queue(ctx context.Context, pool string) ([]account.Waiter, error)
-	// Heads returns, for at most so many tenants, the runtime that has waited longest, in the
-	// order in which they are served, and the number of all waiting runtimes.
+	// Heads returns, for up to most tenants, the runtime of each that has waited longest, in the order in which they
+	// are served, and the number of all waiting runtimes.
 	Heads(ctx context.Context, pool string, most int) (account.Heads, error)
 }
 
 // Turn is one attempt at a waiting request.
 type Turn struct {
 	Request storage.WaitingRequest
-	// Next is true for the next request of its queue, which may claim an account although others wait.
+	// Next permits the request to claim an account although others wait: it is its tenant's next one in the queue of
+	// the pool, and no request before it has ended this round's claims there.
 	Next bool
-	// Lasting reports whether this worker has seen the network blocks of the named attempt for longer than an
-	// attempt can run: then the attempt has stopped without returning them.
+	// Lasting reports whether this worker has seen the network blocks of the named attempt for longer than Budget:
+	// then the attempt has probably stopped without returning them.
 	Lasting func(relier string) bool
 }
 
@@ -53,7 +54,7 @@ type Fault int
 // The faults.
 const (
 	None       Fault = iota
-	Rebuilding       // the pool is being rebuilt: none of its requests can be served
+	Rebuilding       // the pool, the directory or the network ranges have to be rebuilt: the pool's requests cannot be served
 	Slow             // the attempt timed out, or Gardener is unavailable for the pool
 	OwnDoing         // the request itself causes the error; the others are not affected
 	Other            // if several in a row end like this, all requests are probably affected
@@ -79,11 +80,11 @@ type Options struct {
 	Observer *observe.Observer
 	// Answer tries to answer a waiting request. It should not take much longer than Budget.
 	Answer func(context.Context, Turn) (Result, error)
-	// Elsewhere reports whether the rules now lead a request to another pool, or to none. It is
-	// called for new requests, and for all after Wake. The default returns false.
+	// Elsewhere reports whether the rules now lead a request to another pool, or to none. It is called for new
+	// requests that wait for an account, and for all of these after Wake. The default returns false.
 	Elsewhere func(storage.WaitingRequest) bool
-	// Every is how often the room is read for new requests. It also bounds the pause before a
-	// failed request is tried again.
+	// Every is the pause between two rounds without a wake; each round reads the room for new requests. It also
+	// bounds the pause before a failed request is due again.
 	Every time.Duration
 	Now   func() time.Time
 }

@@ -13,7 +13,7 @@ import (
 type Sight struct {
 	Shoot  *engine.Shoot   // nil while there is none that names a binding
 	Theirs *engine.Binding // the binding that the Shoot names; nil if the landscape does not have it
-	Ours   *engine.Binding // the binding that the shadow chose, with its current labels; nil if it chose none
+	Ours   *engine.Binding // the binding that the shadow chose, with its current labels; nil if it chose none, or if it is gone
 	Over   bool            // the time to wait for the Shoot is over
 }
 

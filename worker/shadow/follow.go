@@ -16,7 +16,7 @@ import (
 
 // Ledger is the shadow's ledger, implemented by package storage.
 type Ledger interface {
-	// Each calls f for every stored reply, until f returns an error.
+	// Each calls f for every stored reply that can be read, until f returns an error.
 	Each(ctx context.Context, f func(events.Stored) error) error
 	// Remove deletes the reply on a subject, unless its sequence in the stream is above upTo.
 	Remove(ctx context.Context, subject string, upTo uint64) error
@@ -149,7 +149,7 @@ func (f *Follow) look(ctx context.Context) (settled bool, err error) {
 	return settled, nil
 }
 
-// shoots returns the live Shoots by runtime.
+// shoots returns the Shoots, also those that are being deleted, by runtime.
 func (f *Follow) shoots(ctx context.Context) (map[string]engine.Shoot, error) {
 	shoots := map[string]engine.Shoot{}
 	err := f.Reality.Shoots(ctx, func(s engine.Shoot) error {

@@ -2,6 +2,6 @@
 // worker handles them, on stores of package memory. Events are handled one after the other; waiting requests
 // are served in between.
 //
-// The clock stands still, so deadlines never pass. There are no Shoots: an account whose last cluster leaves
-// is marked dirty at once. Writes of labels succeed at the first attempt.
+// The clock stands still, so no deadline passes meanwhile. There are no Shoots: an account whose last cluster
+// leaves is marked dirty at once. Writes of labels succeed at the first attempt.
 package simulate

@@ -113,7 +113,7 @@ func Types() []string {
 	return names
 }
 
-// First serves the state's waiting requests, as far as accounts are free. Call it before the first Do.
+// First serves those of the state's waiting requests for which there is room. Call it before the first Do.
 func (s *Simulator) First(ctx context.Context) ([]Result, error) {
 	s.worker.Wake()
 	return s.serve(ctx)

@@ -25,7 +25,7 @@ type State struct {
 	Networks *Networks   `json:"networks,omitempty"`
 }
 
-// Networks are the allotted network blocks, nil if Redis has none.
+// Networks are the allotted network blocks. State.Networks is nil if Redis has no network ranges.
 type Networks struct {
 	Ranges  []Range        `json:"ranges"`
 	Foreign []netip.Prefix `json:"foreign"` // of other allocators
@@ -218,7 +218,7 @@ func installPool(ctx context.Context, into *memory.Counters, pool string, snapsh
 	return err
 }
 
-// ranges builds the network ranges of a configuration.
+// ranges builds the network ranges with the blocks of the state and the parents of a configuration.
 func (s *State) ranges(ctx context.Context, config *network.Config) (*memory.Ranges, error) {
 	state := network.State{Parents: config.Parents}
 	if s.Networks != nil {

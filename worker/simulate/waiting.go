@@ -14,9 +14,9 @@ import (
 )
 
 // enter puts the state's waiting requests into the waiting room. The state has their records in Redis but not
-// their events. So each becomes a request of any plan that the rules match to its pool's provider; its pool
-// and its turn are those of the record. If the rules have no such plan, the request stays in the queue and is
-// never served.
+// their events. So each becomes a request of any plan that the rules match to its pool's provider; its pool and
+// its place in the queue are those of the record. If the rules have no such plan, the request stays in the queue
+// and is never served.
 func (s *Simulator) enter(ctx context.Context, state *State) error {
 	for _, p := range state.Pools {
 		for _, rt := range p.Runtimes {

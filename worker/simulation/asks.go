@@ -9,8 +9,8 @@ import (
 )
 
 // asks buffers a process's requests to its own background loops. Whether a loop serves two requests in one
-// pass depends on its speed and its random pauses. So the scheduler hands them on only when every goroutine
-// is blocked and no loop pauses: that keeps histories deterministic.
+// pass depends on its speed and its random pauses. So the scheduler hands a request on only when every
+// goroutine is blocked and the loop is not in a pause: that keeps histories deterministic.
 type asks struct {
 	mu     sync.Mutex
 	pools  map[string]bool // the pools that the rebuilder is asked to build
@@ -60,7 +60,7 @@ func (p *process) handOn() {
 	}
 }
 
-// pauses reports whether a loop whose pauses are at most this long may be in one.
+// pauses reports whether a loop may be in a pause that began before now. Its pauses take at most longest.
 func (p *process) pauses(actor string, longest time.Duration) bool {
 	since := time.Since(p.world.gate.Last(actor))
 	return since > 0 && since < longest

@@ -17,7 +17,7 @@ func ask[T any](ctx context.Context, p *process, c call, do func(context.Context
 	return gate.Ask(ctx, p.world.gate, c, do)
 }
 
-// looks are the Redis calls that change nothing.
+// looks are Redis calls that change nothing. "heads" and "time" change nothing either, but count as changes here.
 var looks = []string{
 	"place", "status", "in use", "queue", opPools, "bindings", "runtimes", "places", "runtime", "binding", opBuilt, "blocks of", "all blocks", "ranges built",
 }
@@ -28,12 +28,12 @@ var seldom = []string{
 	"free", "mark dirty", "unclaim", "purge " + events.StreamWaiting, "purge " + events.StreamReplies,
 }
 
-// turns are calls that change nothing, but whose order the scheduler decides nevertheless.
+// turns are calls that are no writes, but whose order the scheduler decides nevertheless.
 var turns = []string{opAsk, opDeliver, opInfo, opReopen}
 
-// meets reports whether an armed fault strikes this call. A fault strikes only calls of the port that its item
-// draws; some faults only calls that change something, some only seldom ones. RebuildCut strikes calls of a
-// rebuild that change something, on any port.
+// meets reports whether an armed fault may strike this call. A fault strikes only calls of the port that its item
+// draws; a quarter of the faults only calls that change something, a quarter only seldom ones. RebuildCut strikes
+// calls of a rebuild that change something, on any port; in one case of three it strikes none.
 func meets(c *call, i plans.Item) bool {
 	if p, _ := c.By.(*process); i.Kind == plans.RebuildCut {
 		return p != nil && c.Actor == p.rebuilds && changes(c) && i.M>>4%3 > 0
@@ -51,13 +51,13 @@ func meets(c *call, i plans.Item) bool {
 	}
 }
 
-// changes reports whether other processes may see an effect of the call.
+// changes reports whether the call counts as one that changes something: it is a write, and not one of looks.
 func changes(c *call) bool { return c.Write && !slices.Contains(looks, c.Op) }
 
-// Straight reports whether a call passes without the scheduler. Three of four reads do, which the scheduler could
-// have chosen next: those of the actor whose turn it is (mine), and of the fence. None does while its port is
-// down, or if an armed fault meets it. The draw depends only on the seed, the step and the call, not on the
-// order of goroutines. Reads of a rebuild do not pass: its goroutines share what they have read.
+// Straight reports whether a call passes without the scheduler. Of the reads that the scheduler could have chosen
+// next, three of four do: those of the actor whose turn it is (mine), and of the fence. None does while its port
+// is down, or if an armed fault meets it. The draw depends only on the seed, the step and the call, not on the
+// order of goroutines. No call of a rebuild passes: its goroutines share what they have read.
 func (p *process) Straight(c *call, mine, down bool) bool {
 	if down || !mine && c.Actor != p.looks || changes(c) || slices.Contains(turns, c.Op) || c.Actor == p.rebuilds {
 		return false

@@ -9,10 +9,10 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
-// The checks in this file compare Redis with answers and labels while the history plays.
+// The checks in this file compare Redis with answers, with labels and with itself while the history plays.
 
-// counted checks I6 for an assignment: in Redis the runtime is on the binding that the reply names. It checks
-// nothing if the pool is not built, or if a deprovision of the runtime was published: it may be gone already.
+// counted checks I6 for an assignment: in Redis the runtime is on the binding that the reply names. It passes over
+// a pool that is not built, and a runtime that is excused or leaves, since that may be gone already.
 func (w *world) counted(r events.Reply) {
 	if w.truth.excused[r.RuntimeID] || w.truth.lives[r.RuntimeID].leaves {
 		return
@@ -46,8 +46,8 @@ func (w *world) inForce(m *master, places ...string) bool {
 	return true
 }
 
-// markedFreed is called when a release frees a binding in Redis. Its label must be off by then, and no later claim of
-// this pool may have labelled it (rule 9).
+// markedFreed is called when a binding is freed in the Redis in force. Its label must be off by then, and no later
+// claim of this pool may have labelled it (rule 9).
 func (w *world) markedFreed(pool, binding string) {
 	if b := w.truth.labels[binding]; b.Pool().Name() == pool && (b.Tenant != "" || b.Dirty) && !w.truth.edited[binding] {
 		w.bad("I3 OneTenant", "%s is free in Redis, its label is %s", binding, trace.Label(b))
@@ -55,8 +55,8 @@ func (w *world) markedFreed(pool, binding string) {
 }
 
 // consistent checks I6 within one Redis: the count of each binding is its number of runtimes. It runs after every
-// change in Redis, so it only sums up, in any order, and leaves the report to miscounted, which visits the
-// bindings by name.
+// call that changes Redis, so it only sums up, in any order, and leaves the report to miscounted, which visits
+// the bindings by name.
 func (w *world) consistent(m *master) {
 	for _, pool := range w.pools {
 		clear(w.tally)
@@ -79,7 +79,7 @@ func (w *world) consistent(m *master) {
 	}
 }
 
-// miscounted reports each binding whose count differs from its number of runtimes.
+// miscounted reports the bindings that have a record whose count differs from their number of runtimes.
 func (w *world) miscounted(m *master) {
 	ctx := context.Background()
 	for _, pool := range w.pools {
@@ -104,7 +104,7 @@ func (w *world) miscounted(m *master) {
 }
 
 // located checks that the directory names the pool of every assigned runtime: otherwise no deprovision finds
-// the runtime (I6). It skips a runtime unless the epochs of its pool and of its bucket are in force.
+// the runtime (I6). It skips unsealed runtimes, and those whose pool or bucket is not in force.
 func (w *world) located(m *master) {
 	ctx := context.Background()
 	for _, pool := range w.pools {

@@ -50,8 +50,8 @@ func (w *world) struck(c *call) bool {
 	return true
 }
 
-// settle waits until every released caller is blocked again. Then it passes on to the background loops what
-// the callers asked of them (handOn), and waits until these loops are blocked too.
+// settle waits until every goroutine is blocked. Then it passes on to the background loops what was asked of
+// them (handOn), and waits until these loops are blocked too.
 func (w *world) settle() {
 	synctest.Wait()
 	w.gate.NoTurn()
@@ -60,7 +60,7 @@ func (w *world) settle() {
 	}
 }
 
-// ofCalls are the faults that wait for a call, each with the number of calls that it strikes.
+// ofCalls are the faults that wait for calls, each with the number of calls that it strikes at most.
 var ofCalls = map[plans.Kind]int{plans.EffectLost: 1, plans.AnswerLost: 1, plans.EffectLate: 1, plans.Refusal: 1, plans.Delay: 1, plans.RebuildCut: 3}
 
 // befall executes one item of the plan, and reports whether it was possible. A fault of a call is only armed, and
@@ -120,7 +120,7 @@ func (w *world) befall(i plans.Item) bool {
 	return true
 }
 
-// reconfigure applies the settings to the processes. In one case of three, one process does so only at its
+// reconfigure has the processes apply the settings. In one case of three, one process does so only at its
 // next sweep.
 func (w *world) reconfigure(i plans.Item) {
 	for n, p := range w.alive() {
@@ -169,7 +169,7 @@ func (w *world) stop(p *process) bool {
 	return true
 }
 
-// forget lets twice the retention time pass, and then starts retention.
+// forget lets nearly twice the retention time pass, and then starts retention.
 func (w *world) forget(p *process) bool {
 	w.pass(int(2 * keep / moment))
 	p.forget()
@@ -250,14 +250,14 @@ func (w *world) befallRedis(i plans.Item) bool {
 	return true
 }
 
-// excuse exempts a request from the invariants: it was deleted by hand, or retention has deleted its replies.
+// excuse exempts a request and its runtime from some checks: it was deleted by hand, or its replies by retention.
 func (w *world) excuse(q *request) {
 	q.excused = true
 	w.truth.excused[q.event.RuntimeID] = true
 }
 
 // lose excuses a request that was deleted from a stream where a rebuild looks for events to seal. If the request has
-// no final reply, lose also notes the step: answers after the next rebuild may contradict it.
+// no final reply, lose also notes the step: an answer that is stored after the next rebuild may contradict that rebuild.
 func (w *world) lose(q *request) {
 	w.excuse(q)
 	if _, final := w.truth.final[q.subject]; !final && q.lost == 0 {
@@ -350,7 +350,7 @@ func (w *world) befallLabels(i plans.Item) bool {
 				}
 			})
 	case plans.Deleted:
-		if i.M%2 == 0 { // a finalizer keeps it until the second deletion
+		if i.M%2 == 0 { // a finalizer keeps it
 			return change(func(b engine.Binding) bool { return !b.Deleting }, func(b *engine.Binding) { b.Deleting = true })
 		}
 		found := w.bindings(func(b engine.Binding) bool { return !used(b) })
@@ -366,7 +366,7 @@ func (w *world) befallLabels(i plans.Item) bool {
 	return false
 }
 
-// befallRequests publishes requests that no publisher should make.
+// befallRequests publishes requests that no publisher should make, and very large ones.
 func (w *world) befallRequests(i plans.Item) bool {
 	all := slices.DeleteFunc(slices.Clone(w.truth.requests), func(q *request) bool { return q.event.Provision == nil })
 	if len(all) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 )
 
-// landscape is one process's view of Gardener. Its reads and writes go through package gate. Its cache changes when
-// the scheduler delivers an event of the watch.
+// landscape is one process's view of Gardener. Its reads and writes go through package gate, except Referrer. Its
+// cache changes when the scheduler delivers an event of the watch.
 type landscape struct {
 	p     *process
 	cache *suggest.Index

@@ -31,9 +31,9 @@ type request struct {
 // client is the publishers' knowledge of a runtime.
 type client struct {
 	id, tenant, plan string
-	asked            int      // requests for it
-	leaves           bool     // its deprovision was published
-	ended            []string // the tenants that have published a deprovision of it, "" for an operator
+	asked            int      // provisions of it; not read
+	leaves           bool     // its tenant, or an operator, has deprovisioned it (see world.leaves)
+	ended            []string // who has deprovisioned it: tenants, "" for an operator
 }
 
 func (w *world) publish(e events.Event) *request {
@@ -61,7 +61,7 @@ func (w *world) send(r *request) *request {
 	r.sequence, r.since = ack.Sequence, w.steps
 	if !ack.Duplicate {
 		w.truth.requests = append(w.truth.requests, r)
-		if by, owned := w.truth.owned[r.subject]; r.event.Deprovision != nil && owned && by == r.tenant { // taken already, so no further reply calls taken
+		if by, owned := w.truth.owned[r.subject]; r.event.Deprovision != nil && owned && by == r.tenant { // its id is taken already, so no further reply calls taken
 			w.leaves(r.event.RuntimeID, r.tenant)
 		}
 	}
@@ -170,8 +170,8 @@ func (w *world) deleteShoots(runtimes ...string) {
 	}
 }
 
-// askDeprovision publishes a deprovision. The Shoot is deleted before, or still exists when the event is
-// handled: then its account drains until the Shoot is gone (rule 8).
+// askDeprovision publishes a deprovision. In two of three cases the Shoot is deleted before. If a Shoot still
+// exists when the event is handled, its account drains until the Shoot is gone (rule 8).
 func (w *world) askDeprovision(i plans.Item) bool {
 	from := 0
 	if i.M>>10%2 == 0 { // of recent runtimes, the provision may be in flight
@@ -201,7 +201,7 @@ func (w *world) deprovision(runtime, by string) bool {
 	}}) != nil
 }
 
-// askRelease publishes a release of a dirty account, as the cleanup job does, or of one that is not dirty.
+// askRelease publishes a release of a dirty account, as the cleanup job does, or of any account.
 func (w *world) askRelease(i plans.Item) bool {
 	dirty := w.bindings(func(b engine.Binding) bool { return b.Dirty })
 	if len(dirty) == 0 || i.N%16 == 0 {

@@ -116,7 +116,7 @@ func (l looksAway) Wanted(pool string) {
 	}
 }
 
-// alwaysBuilt is the epoch of buckets without runtimes, which the simulation does not rebuild.
+// alwaysBuilt is the epoch of the silent buckets (plans.Silent), which the simulation does not rebuild.
 var alwaysBuilt = account.FencedEpoch("silent")
 
 // record is the record of the epochs in force, as a rebuild reads and writes it.

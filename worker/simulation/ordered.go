@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// The production code visits some maps, whose order is random. The types in this file show that code one
-// element or few elements at a time.
+// The production code visits some maps, whose order is random, and marks several bindings at a time. The types in
+// this file show that code one element or few elements at a time, or collect what it marks.
 
 // onePool shows a sweep only the pool whose turn it is, and only one of the records without a binding:
 // package reconcile visits both in the order of a map.
@@ -56,7 +56,7 @@ type onePoolCache struct {
 func (o onePoolCache) Pools() []engine.Pool { return []engine.Pool{o.pool} }
 
 // marker is the worker as a sweep sees it. It marks no binding dirty but collects those that the sweep wants
-// marked, since they come in the order of a map; process.mark marks them later.
+// marked, since several goroutines ask for that at a time; process.mark marks them later, one after the other.
 type marker struct{ p *process }
 
 func (m marker) WakeTenant(pool, tenant string) { m.p.worker.WakeTenant(pool, tenant) }
@@ -64,7 +64,7 @@ func (m marker) WakeTenant(pool, tenant string) { m.p.worker.WakeTenant(pool, te
 func (m marker) SharedPools(names []string) { m.p.worker.SharedPools(names) }
 
 func (m marker) MarkDirty(_ context.Context, pool, binding, tenant string, generation int64) (dirtying.Marking, error) {
-	m.p.mu.Lock() // a sweep marks several at a time
+	m.p.mu.Lock()
 	defer m.p.mu.Unlock()
 	m.p.marks[binding] = vacant{pool, tenant, generation}
 	return dirtying.Unmarked, nil

@@ -55,14 +55,14 @@ const (
 
 const (
 	handlers   = 3
-	budget     = 21 * time.Second // a multiple of moment, so that no pause of a retry ends exactly there
+	budget     = 21 * time.Second // 14 moments less 14 ns: practically no random pause of a retry ends between the two
 	drain      = 6 * time.Second
-	serveEvery = 6 * time.Second // between calls of Look, instead of the worker's ticker: select would choose at random between a tick and a wake
+	serveEvery = 6 * time.Second // between calls of Look, instead of Options.ServeEvery: select would choose at random between its timer and a wake
 	never      = 100_000 * time.Hour
 	sweepEvery = 15 * time.Second
 
-	rebuildPause = 3 * time.Second  // upper bound of the pause between two attempts
-	rangesPause  = 15 * time.Second // upper bound of the pause between two passes over network ranges
+	rebuildPause = 3 * time.Second  // upper bound of the pause after a failed attempt of a rebuild
+	rangesPause  = 15 * time.Second // upper bound of the pause after a failed pass over network ranges
 	keep         = 3 * time.Minute  // how long the replies of a released runtime are kept (rule 14)
 )
 
@@ -95,17 +95,17 @@ type process struct {
 	labels    *reconcile.Labels
 	sweeping  sweeping
 	sweeps    int
-	looked    int // the number of the last sweep that has read the pools
+	looked    int // the number of the last sweep that has asked for the pools
 	sweepPool engine.Pool
 	nextSweep time.Time
 	nextServe time.Time
 	mu        sync.Mutex        // protects marks and handled
 	marks     map[string]vacant // bindings that a sweep wants marked
-	passes    int               // numbers audits and the like, to name their actors
+	passes    int               // the number of the last audit or the like, to name its actor
 	handled   map[string]int    // deliveries by event, to name their actors
 }
 
-// sweeping is a sweep in progress over all labels of a pool.
+// sweeping is the last sweep over all labels of a pool that has begun.
 type sweeping struct {
 	actor string
 	stop  context.CancelFunc
@@ -225,7 +225,7 @@ func (p *process) reopen(ctx context.Context) (streams.Consumer, error) {
 }
 
 // Admission returns when the scheduler may see a call. The production code's pauses of retries and loops are
-// random; a call after such a pause is admitted when the longest pause of its kind is over.
+// random; a call after a pause that may exceed a moment is admitted when the longest pause of its kind is over.
 func (p *process) Admission(c *call, last time.Time) time.Time {
 	if c.Op == opPools && c.Actor == p.sweeper() {
 		if p.looked == p.sweeps {
@@ -279,7 +279,7 @@ func (p *process) sweep() {
 	actor := p.sweeper()
 	p.world.gate.Returned(actor)
 	go p.labels.Run(gate.As(ctx, actor))
-	p.worker.Look() // a worker does this by itself, equally often
+	p.worker.Look() // a worker's rounds look by themselves, equally often
 }
 
 // mark starts to mark the bindings dirty that a sweep has found, one after the other.
@@ -314,7 +314,7 @@ func (p *process) bring() {
 	}
 }
 
-// audit compares Redis with labels, Shoots and ledger once, and repairs it.
+// audit starts to compare Redis with labels, Shoots and ledger once, and to repair it.
 func (p *process) audit() {
 	ledger := storage.NewLedgerOn(server{p}, p.world.subjects, "/hap-worker")
 	a := &audit.Audit{

@@ -24,7 +24,7 @@ func newMaster(name string) *master {
 	return &master{name: name, counters: memory.NewCounters(), ranges: memory.NewRanges()}
 }
 
-// copy returns a replica of the master.
+// copy returns another server with the present data of the master.
 func (m *master) copy(name string) *master {
 	return &master{name: name, counters: m.counters.Copy(), ranges: m.ranges.Copy()}
 }

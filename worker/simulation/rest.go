@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// calm, in moments, is longer than two sweeps of each pool and than every pause of a retry. Changes in
-	// Redis alone do not restart it.
+	// calm, in moments, is longer than two sweeps of each pool and than the pauses of retries. Changes in
+	// Redis alone do not restart it, except installs.
 	calm = 45
 	// patience is how many moments the world may take to come to rest: more than the longest deadline.
 	patience = 1000
@@ -40,10 +40,10 @@ func (w *world) rest() {
 	}
 }
 
-// wanted triggers work that nothing else triggers, and reports whether there was any. A pass over the network
+// wanted triggers work that nothing else may trigger, and reports whether there was any. A pass over the network
 // ranges finds blocks that a handler acquired for a runtime that left meanwhile, and could not return. An audit takes
-// back what a rejected request holds (rule 11), if its event was deleted before a worker could do so. A pool
-// without bindings is rebuilt only when a request asks for it. And it deletes the Shoots of runtimes that
+// back what a rejected request holds (rule 11), if its event was deleted before a worker could do so. Workers
+// need not rebuild a pool without bindings before it is asked for. wanted also deletes the Shoots of runtimes that
 // were deprovisioned since the faults ended.
 func (w *world) wanted() bool {
 	if w.truth.unread {
@@ -65,8 +65,8 @@ func (w *world) wanted() bool {
 	return w.plan.Networks || w.truth.unread || len(empty)+len(left) > 0
 }
 
-// comeToRest plays on until nothing has changed for calm moments and no event is unsettled, or until an invariant is
-// violated. It reports a violation of I8 if that takes too long.
+// comeToRest plays on until nothing has changed for calm moments, no event is unsettled and no request may still
+// move, or until an invariant is violated. It reports a violation of I8 if that takes too long.
 func (w *world) comeToRest() {
 	began, steps := w.moments, w.steps
 	w.truth.changed = w.moments
@@ -95,7 +95,7 @@ func (w *world) moving() bool {
 	})
 }
 
-// heal ends all faults.
+// heal ends all faults, and deletes the Shoots of runtimes that were deprovisioned.
 func (w *world) heal() {
 	synctest.Wait()
 	w.note("", "all faults end", "", "")
@@ -142,7 +142,7 @@ func (w *world) atRest() {
 	w.waitingAtRest()
 }
 
-// facts reads all stores. built is false if a pool or the network ranges are not built, which violates I8.
+// facts reads all stores, and the replies from truth. built is false if a pool or the network ranges are not built (I8).
 func (w *world) facts() (f promises.Facts, built bool) {
 	ctx, t, m := context.Background(), &w.truth, w.masters[0]
 	f = promises.Facts{
@@ -219,7 +219,7 @@ func (w *world) waiting() (all []storage.WaitingRequest) {
 }
 
 // waitingAtRest checks that each waiting request is in the pool that its rule leads to, that its deadline did
-// not pass over a minute ago, and that no free account could serve it.
+// not pass over a minute ago, and that no free account could serve it. It exempts what the rules permit.
 func (w *world) waitingAtRest() {
 	for _, r := range w.waiting() {
 		deadline, told := w.truth.deadlines[r.Event.ReplySubject(w.subjects)]
@@ -270,9 +270,9 @@ func (w *world) networkFull(runtime string) bool {
 	return err != nil
 }
 
-// holdsBack reports whether rule 3 keeps the tenant from a free account: it may have only one, and its own must
-// not gain runtimes. That is so if it is cordoned or was changed by hand, or if a deprovision marked it dirty and
-// was then deleted with its stream, so that a rebuild counts the runtime again.
+// holdsBack reports whether rule 3 may keep the tenant from a free account, since an account of the tenant must not
+// gain runtimes: it was changed by hand (also cordoned), or a deprovision marked it dirty, and a rebuild counts the
+// runtime again because an event of the runtime was deleted by hand.
 func (w *world) holdsBack(r storage.WaitingRequest) bool {
 	tenant := r.Event.Provision.GlobalAccountID
 	barred := func(b engine.Binding) bool {
@@ -284,7 +284,7 @@ func (w *world) holdsBack(r storage.WaitingRequest) bool {
 	})
 }
 
-// countsDeparted reports whether Redis counts a runtime on a binding whose deprovision was deleted by hand.
+// countsDeparted reports whether Redis counts on a binding a runtime that leaves and is excused.
 func (w *world) countsDeparted(pool, binding string) bool {
 	for _, l := range w.truth.all {
 		if !l.leaves || !w.truth.excused[l.runtime] {
@@ -298,8 +298,8 @@ func (w *world) countsDeparted(pool, binding string) bool {
 }
 
 // passedOver reports whether a runtime waits, and another runtime of its tenant waits for the same pool.
-// Workers may then try the first runtime only at its turn or its deadline, so the blocks of an interrupted
-// attempt stay acquired until then.
+// Workers may then try this runtime only at its turn or its deadline, so the blocks of an interrupted attempt
+// stay acquired until then.
 func (w *world) passedOver(runtime string) bool {
 	all := w.waiting()
 	at := slices.IndexFunc(all, func(r storage.WaitingRequest) bool { return r.Event.RuntimeID == runtime })

@@ -22,7 +22,7 @@ type Result struct {
 	Befell    map[plans.Kind]int
 }
 
-// Brief returns the violation, the plan, and the steps of the trace that concern the violation.
+// Brief returns the violation, the plan, and at most 60 steps of the trace, chosen by the violation.
 func (r Result) Brief() string {
 	return fmt.Sprintf("seed %d, since step %d, after %s: %s\n\n%s\n%s",
 		r.Plan.Seed, r.Steps, r.Simulated().Round(time.Second), r.Violation, r.Plan.Prose(), r.Trace.Brief(r.Violation))

@@ -56,8 +56,8 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameTrace plays every seed twice, in the whole world and in one where consumer and
-// stream are deleted.
+// TestSameSeedSameTrace plays 40 seeds twice each: half of them with all faults, the others with few, among
+// which consumer and stream are deleted.
 func TestSameSeedSameTrace(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
@@ -110,7 +110,7 @@ func TestKnownFailures(t *testing.T) {
 }
 
 // TestMutants detects each rule that is switched off. If HAP_SIMULATION_TRIES is set, it searches that many
-// histories from the first seed on.
+// histories from seed 0 on.
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	for _, m := range campaign.Mutants {

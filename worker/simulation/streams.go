@@ -91,7 +91,7 @@ func (s server) Purge(ctx context.Context, stream, subjects string, upTo uint64)
 	return err
 }
 
-// Send is fire and forget: it returns nil even if the message is lost.
+// Send is fire and forget: it returns nil also if the process is dead or NATS is down, so that the message is lost.
 func (s server) Send(msg *nats.Msg) error {
 	if s.p.dead.Load() || s.p.world.gate.IsDown(gate.NATS) {
 		return nil
@@ -157,7 +157,7 @@ func (i *iterator) Next() (jetstream.Msg, error) {
 	return &message{Msg: msg, p: i.p}, nil
 }
 
-// message is a delivery to a process. Its acknowledgements are fire and forget.
+// message is a delivery to a process. An acknowledgement that does not reach NATS returns no error.
 type message struct {
 	jetstream.Msg
 

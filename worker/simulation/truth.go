@@ -21,7 +21,7 @@ import (
 )
 
 // truth has the requests of publishers, the answers to them, and the promises that follow. It is derived from
-// stored messages and labels; only gained and installed come from calls of Redis.
+// stored messages, labels and faults; gained and installed come from calls of Redis.
 type truth struct {
 	ids      int
 	runtimes []*client
@@ -29,19 +29,19 @@ type truth struct {
 	clusters map[string]bool // runtimes that have had a Shoot
 
 	final     map[string]events.Reply     // the final replies, by subject
-	owned     map[string]string           // tenant of the deprovision that owns the id by the last reply, by subject
-	lives     map[string]*life            // by runtime, from its first answer on
+	owned     map[string]string           // by subject, if the last reply says that a deprovision has taken the id: its tenant
+	lives     map[string]*life            // by runtime, from its first assignment until retention forgets it
 	all       []*life                     // in the order of their answers
 	deadlines map[string]time.Time        // of waiting requests, by subject, as the waiting reply named it
-	force     map[string]events.Reply     // by runtime: the reply with the highest sequence
+	force     map[string]events.Reply     // by runtime: of the replies that assign or end it, that with the highest sequence
 	given     map[string][]promises.Block // by runtime: the blocks of all its assignments; later ones may lack the blocks of removed rules
 	excused   map[string]bool             // runtimes with an excused request
 	unread    bool                        // an event was deleted by hand whose request had its answer: perhaps no worker has read that
-	changed   int                         // the moment at which something was last stored or labelled
-	installed int                         // the step of the last install of a rebuild
+	changed   int                         // the moment of the last reply, change of a label or install
+	installed int                         // the step of the last call that installs
 	claims    map[string]string           // tenant, by binding and generation of a claim
 	buried    map[uint64]bool             // sequences of HAP_EVENTS with a dead letter
-	edited    map[string]bool             // bindings that were changed by hand
+	edited    map[string]bool             // bindings that were changed by hand, except plans.MovedUsed
 	labels    map[string]engine.Binding
 	freed     map[string]string // by binding: the release that removed its labels last
 	gained    map[string]int    // by decision: the limit under which Redis counted a runtime on a binding
@@ -51,11 +51,11 @@ type truth struct {
 type life struct {
 	runtime, tenant, binding, pool string
 	generation, sequence           int64
-	limit                          int                     // of the binding when this runtime was counted on it, 0 for none
+	limit                          int                     // of the binding when this runtime was counted on it, 0 or 1<<20 for none
 	blocks                         map[string]netip.Prefix // by rule and injection
-	leaves                         bool                    // its deprovision was published
+	leaves                         bool                    // it was deprovisioned (see world.leaves), or retention has forgotten it
 	since                          int                     // the step of its first answer
-	lost                           int                     // the step after which the event of its first answer was deleted, 0 if it was not
+	lost                           int                     // the step after which the event of its first answer was deleted, 0 if it was there until then
 }
 
 func (t *truth) init() {
@@ -122,8 +122,8 @@ func (w *world) taken(subject, tenant string) {
 	}
 }
 
-// leaves records an accepted deprovision. It ends the runtime if by is the runtime's tenant, or "" (an
-// operator).
+// leaves records a deprovision: one that the runtime's tenant or an operator publishes, or any that was accepted. It
+// ends the runtime if by is the runtime's tenant, or "" (an operator).
 func (w *world) leaves(runtime, by string) {
 	for _, rt := range w.truth.runtimes {
 		if rt.id == runtime {
@@ -136,8 +136,8 @@ func (w *world) leaves(runtime, by string) {
 	}
 }
 
-// isolated checks that a reply with a tenant names that of a request with its subject. Requests without a tenant,
-// as of an operator, permit any.
+// isolated checks that the tenant in a reply, if any, is that of a request with the reply's subject. A request
+// without a tenant, such as an operator's, permits any.
 func (w *world) isolated(subject string, r events.Reply) {
 	if r.GlobalAccountID == "" {
 		return
@@ -172,7 +172,7 @@ func (w *world) buried(msg *nats.Msg) {
 	}
 }
 
-// answered checks an assignment against the assignments in force.
+// answered checks an assignment against the earlier ones, and records it.
 func (w *world) answered(subject string, r events.Reply) {
 	t := &w.truth
 	l := t.lives[r.RuntimeID]
@@ -210,8 +210,8 @@ func (w *world) answered(subject string, r events.Reply) {
 	w.blocks(l, r)
 }
 
-// unsealed reports whether a rebuild may have read the ledger before this answer was stored. Its event was
-// deleted by hand, so the rebuild had nothing to seal ("What is not covered" in docs/protocol.md).
+// unsealed reports whether the event of this answer was deleted by hand, and a rebuild installed after that: it had
+// nothing to seal, and may have read the ledger before the answer was stored (protocol.md, "What is not covered").
 func (t *truth) unsealed(l *life) bool { return l.lost > 0 && t.installed > l.lost }
 
 // holds reports whether a runtime holds its account: it does not leave, and no rebuild may have missed it.
@@ -222,7 +222,7 @@ func gain(runtime, binding string, sequence int64) string {
 	return fmt.Sprint(runtime, " ", binding, " ", sequence)
 }
 
-// among checks an answer against the other present runtimes: I2, I3, I4, I5.
+// among checks an answer against the label and the other runtimes of the pool: I2, I3, I4, I5.
 func (w *world) among(l *life) {
 	t := &w.truth
 	if b := t.labels[l.binding]; b.Dirty && !t.edited[l.binding] {
@@ -253,8 +253,8 @@ func (w *world) among(l *life) {
 	}
 }
 
-// blocks checks that an answer repeats the network blocks of the earlier answer (I10), and that they overlap
-// with no other runtime's (I9).
+// blocks checks that each network block of an answer is the one of earlier answers, if they had one for this
+// rule and injection (I10), and that it overlaps with no other runtime's (I9).
 func (w *world) blocks(l *life, r events.Reply) {
 	for _, n := range r.Network {
 		cidr := netip.MustParsePrefix(n.CIDR)
@@ -324,9 +324,9 @@ func (w *world) labelled(b engine.Binding, deleted bool) {
 	}
 }
 
-// freed checks each release that removes the labels of a binding. It must not free the account of a runtime
-// that was answered before the release was published, even if the account was marked dirty (rule 9). The
-// exception is a binding that was moved to another pool by hand (rule 10).
+// freed checks each release that removes the labels of a binding. A release must not end another claim than the one
+// that was cleaned, nor free the account of a runtime that was answered before the release was published (rule 9),
+// except in another pool to which the binding was moved by hand (rule 10).
 func (w *world) freed(b engine.Binding, by string) {
 	t, binding := &w.truth, b.Name
 	t.freed[binding] = by

@@ -25,8 +25,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
-// moment is the unit in which time passes. Calls begin at moments only, so the exact length of a random pause
-// within a moment does not matter. The nanosecond keeps moments and time-outs apart.
+// moment is the unit in which time passes. The scheduler sees calls only between moments, so the exact length of a
+// random pause within a moment does not matter. The nanosecond keeps moments and time-outs apart.
 const moment = 1500*time.Millisecond + time.Nanosecond
 
 // world is everything around the processes, and the scheduler.
@@ -103,10 +103,10 @@ func (w *world) must(err error) {
 // off reports whether the mutant switches this rule off.
 func (w *world) off(rule string) bool { return w.mutant == rule }
 
-// Config is the current network configuration.
+// Config is the current network configuration, nil in a plan without network ranges.
 func (w *world) Config() *network.Config { return w.ranges.Load() }
 
-// store publishes a message of a process, unless a mutant drops it, and checks the invariants if it was stored.
+// store publishes a message of a process, unless a mutant drops it, and checks a reply that was stored.
 func (w *world) store(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
 	var reply events.Reply
 	isReply := strings.HasPrefix(msg.Subject, w.replies)
@@ -134,7 +134,7 @@ func (w *world) store(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, er
 	return ack, err
 }
 
-// decoded decodes a reply. Copies and seals repeat the same bytes, so results are cached.
+// decoded decodes a reply. Results are cached, since the same bytes are decoded several times.
 func (w *world) decoded(data []byte) events.Reply {
 	reply, known := w.known[string(data)]
 	if !known {
@@ -218,8 +218,8 @@ func (w *world) beside(choices []*call) (steps []func()) {
 	return steps
 }
 
-// proceed advances the call that the scheduler has chosen. It returns the answer if the call has taken effect.
-// Otherwise the call takes effect, is refused, is lost, or meets a fault.
+// proceed advances the call that the scheduler has chosen. A call that has taken effect before returns its answer.
+// Any other call takes effect, is refused, is lost, or meets a fault.
 func (w *world) proceed(c *call) {
 	switch {
 	case c.Done:

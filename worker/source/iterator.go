@@ -51,8 +51,7 @@ func lost(err error) bool {
 	return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, errRecreated)
 }
 
-// look asks the server for the consumer. An error for which lost returns false means that the server did
-// not answer.
+// look asks the server for the consumer. An error for which lost returns false counts as no answer.
 func (i *iterator) look(ctx context.Context, within time.Duration) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -66,8 +65,8 @@ func (i *iterator) look(ctx context.Context, within time.Duration) (*jetstream.C
 // ErrGone means that a message can no longer be settled.
 var ErrGone = errors.New("the consumer that delivered the event is gone; the event is delivered again if its stream still has it")
 
-// Message can be settled as long as the consumer that delivered it exists. Later, each method
-// that settles it returns ErrGone.
+// Message can be settled until the source has noticed that the consumer which delivered it is gone. Then each
+// method that sends an acknowledgement returns ErrGone.
 type Message struct {
 	jetstream.Msg
 	from   *iterator

@@ -34,7 +34,7 @@ type Options struct {
 	LookEvery time.Duration
 	Observer  *observe.Observer
 	Now       func() time.Time
-	// Clock, unless nil, measures the clock of NATS at each look that NATS answers.
+	// Clock, unless nil, measures the clock of NATS at each look that finds the consumer.
 	Clock *clock.Clock
 }
 
@@ -52,7 +52,7 @@ type Source struct {
 	unanswered int                  // looks in a row without an answer; only the goroutine that looks uses it
 
 	lost     atomic.Pointer[loss]        // nil while the consumer is open
-	lastLoss time.Time                   // when the consumer was last lost; only the goroutine that calls Next uses it
+	lastLoss time.Time                   // when the last loss began (see proven); only the goroutine that calls Next uses it
 	pause    *backoff.ExponentialBackOff // between attempts to reopen the consumer; only the goroutine that calls Next uses it
 }
 
@@ -133,8 +133,8 @@ func (s *Source) Lost() (since time.Time, why error) {
 	return time.Time{}, nil
 }
 
-// Held returns when Look first found that the consumer does not deliver, and why: it is paused, its configuration is
-// unusable, or NATS does not answer. If it delivers, why is nil.
+// Held returns when Look first found that the consumer does not deliver, and why: it is paused or has no leader, its
+// configuration is unusable, or NATS does not answer. If it delivers, why is nil.
 func (s *Source) Held() (since time.Time, why error) {
 	if held := s.held.Load(); held != nil {
 		return held.since, held.why
@@ -156,8 +156,9 @@ func (s *Source) Watch(ctx context.Context) {
 	})
 }
 
-// Look asks the server for the consumer once. If the consumer is gone or was recreated, it ends the iterator,
-// so that Next reopens it. Otherwise it updates AckWait, Held and Clock; if NATS does not answer, only Held.
+// Look asks the server for the consumer once, unless Next is reopening it. If the consumer is gone or was recreated,
+// Look ends the iterator, so that Next reopens the consumer. Otherwise Look updates AckWait, Held and Clock; if NATS
+// does not answer, only Held.
 func (s *Source) Look(ctx context.Context) {
 	from := s.present()
 	if from.gone.Load() {
@@ -216,8 +217,8 @@ func (s *Source) open(consumer streams.Consumer) (*iterator, error) {
 	return &iterator{consumer: consumer, messages: messages, opened: s.Now(), created: info.Created}, nil
 }
 
-// proven is how long an iterator without messages has to last before its end resets the backoff. If a
-// consumer is lost as soon as it is opened, the pauses keep growing.
+// proven is how long an iterator without messages has to last before its end counts as a new loss, which resets the
+// backoff. If a consumer is lost as soon as it is opened, the loss continues, and the pauses keep growing.
 const proven = 10 * time.Second
 
 // reopen retries to open the consumer after old has ended, until it succeeds. It returns nil once ctx has

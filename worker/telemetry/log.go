@@ -25,7 +25,7 @@ func NewLogger(w io.Writer, format string, level slog.Leveler) (*slog.Logger, er
 	}
 }
 
-// ParseLevel reads debug, info, warn or error.
+// ParseLevel parses a level as package slog does: debug, info, warn or error, also with an offset such as info+2.
 func ParseLevel(name string) (slog.Level, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(name)); err != nil {

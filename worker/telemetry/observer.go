@@ -13,7 +13,7 @@ import (
 type settled struct {
 	Type    string // provision, deprovision, release, resolve or unknown
 	Outcome observe.Outcome
-	Code    engine.Code // code of a rejection, otherwise ""
+	Code    engine.Code // of a rejection, or Internal if the event is redelivered; otherwise ""
 	Tenant  string      // "" without the tenant label
 }
 
@@ -80,7 +80,7 @@ func (m *Metrics) decision(ctx context.Context, d observe.Decision) {
 	}
 }
 
-// claim counts a claim. A revoked claim has no duration, because Gardener was not called.
+// claim counts a claim. A revoked claim has no duration, because the worker did not try to write its label.
 func (m *Metrics) claim(ctx context.Context, c observe.Claim) {
 	m.claims.add(ctx, c.Result, 1)
 	if c.Result != observe.ClaimRevoked {

@@ -19,8 +19,8 @@ type Snapshot struct {
 	RulesWithoutBinding []string
 }
 
-// BindingFacts is one binding with its data from Gardener and its record from Redis. In a sequence of them, Record
-// holds until the next one.
+// BindingFacts is one binding with its data from Gardener and its record from Redis. In a sequence of them, Record is
+// valid only until the next one.
 type BindingFacts struct {
 	Binding engine.Binding
 	Record  *account.Record // the argument of account.Standing: nil if it could not be read

@@ -39,8 +39,8 @@ type Options struct {
 	Build build.Info
 	// Instance is a name that distinguishes workers. Defaults to none.
 	Instance string
-	// Shadow adds the label mode="shadow" to all series, so that no alert takes a shadow's decisions, which no publisher
-	// receives, for a worker's. Defaults to false.
+	// Shadow adds the label mode="shadow" to all series of hap-worker (hap_… and keb_…), so that no alert takes a shadow's
+	// decisions, which no publisher receives, for a worker's. Defaults to false.
 	Shadow bool
 	// Endpoint is the OTLP collector, a URL or host:port. Defaults to none: nothing is sent.
 	Endpoint string
@@ -58,7 +58,8 @@ type Options struct {
 	TenantMetrics bool
 }
 
-// Telemetry has the metrics and traces of one worker. Workers in the same process share none of it.
+// Telemetry has the metrics and traces of one worker. Workers in the same process share only what is counted for the
+// whole process, such as its panics.
 type Telemetry struct {
 	// Metrics are the instruments.
 	Metrics *Metrics
@@ -183,7 +184,7 @@ func (t *Telemetry) startMeters(ctx context.Context, o Options, identity *resour
 	options := []sdkmetric.Option{
 		sdkmetric.WithResource(identity),
 		sdkmetric.WithReader(scraped),
-		sdkmetric.WithCardinalityLimit(0), // only the series per binding and tenant are unlimited; Metrics limits all others
+		sdkmetric.WithCardinalityLimit(0), // Metrics limits the series whose labels publishers can choose
 	}
 	if o.Endpoint != "" {
 		exporter, err := metricExporter(ctx, o)

@@ -193,8 +193,8 @@ func (l *List) All(visit func(*Entry) bool) {
 	}
 }
 
-// Next returns up to most entries that are the first of their tenant and pool, or wait for network blocks. It
-// goes on after the previous call's last entry, and wraps around.
+// Next returns up to most entries that are the first of their tenant and pool, or wait for network blocks. It goes on
+// where the previous call stopped, and wraps around; after a compaction of the log it begins with the oldest entry.
 func (l *List) Next(most int) (found []*Entry) {
 	for range l.log.entries {
 		if len(found) == most {

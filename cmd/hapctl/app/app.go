@@ -38,7 +38,7 @@ type section struct {
 	of    []*cobra.Command
 }
 
-// sections returns the commands of the root, in the order of the help text.
+// sections returns the commands of the root, without help, in the order of the help text.
 func sections(s *cli.Shell) []section {
 	return []section{
 		{"Requests:", []*cobra.Command{request.NewProvision(s), request.NewDeprovision(s), request.NewRelease(s), request.NewResolve(s)}},

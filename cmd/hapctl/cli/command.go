@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group returns a command that only groups the commands below it. Without one of these commands, or with an unknown
-// one, it is wrong usage.
+// Group returns a command that only groups the commands below it. To call it without one of these commands, or with an
+// unknown one, is wrong usage.
 func Group(use, short string, below ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,
@@ -63,7 +63,7 @@ func Arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// RowOrFlags takes one argument at most, which names one row of a list, or flags that select rows, not both.
+// RowOrFlags permits one argument at most, which names one row of a list, or flags that select rows, not both.
 func RowOrFlags(argument string, flags ...string) cobra.PositionalArgs {
 	return Arguments(func(cmd *cobra.Command, args []string) error {
 		for _, name := range flags {
@@ -75,7 +75,8 @@ func RowOrFlags(argument string, flags ...string) cobra.PositionalArgs {
 	})
 }
 
-// MustRegister registers the completion of a flag. It panics if the flag does not exist, which is a bug.
+// MustRegister registers the completion of a flag. It panics if the flag does not exist or already has a completion:
+// both are bugs.
 func MustRegister(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err)

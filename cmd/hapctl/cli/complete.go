@@ -47,12 +47,12 @@ func LiveRuntimes(ctx context.Context, store *counters.Store) iter.Seq[string] {
 	}
 }
 
-// liveTenants yields the tenants that have accounts.
+// liveTenants yields the tenants in the records of accounts, once for each account.
 func liveTenants(ctx context.Context, store *counters.Store) iter.Seq[string] {
 	return fromRecords(ctx, store, func(rec account.NamedRecord) string { return rec.Tenant })
 }
 
-// LiveAccounts yields the accounts with a record in Redis: all but those that are free and without clusters.
+// LiveAccounts yields the accounts that have a record in Redis.
 func LiveAccounts(ctx context.Context, store *counters.Store) iter.Seq[string] {
 	return fromRecords(ctx, store, func(rec account.NamedRecord) string { return rec.Binding })
 }
@@ -95,8 +95,8 @@ func (s *Shell) CompleteFlags(cmd *cobra.Command) {
 	}
 }
 
-// complete returns the words that begin with the typed text. If Redis does not answer, it returns none, and
-// writes nothing into the line that the user types.
+// complete returns a completion: up to mostCompleted words that begin with the typed text. If Redis cannot be used, it
+// has none, and writes nothing into the line that the user types.
 func (s *Shell) complete(of Living) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// AuditWithin is the time limit of a command that reads the whole ledger.
+// AuditWithin is the default time limit of a command that reads a whole stream or waits for the user's consent.
 const AuditWithin = 10 * time.Minute
 
 // Confirm names the change and its target, and asks for consent on a terminal unless

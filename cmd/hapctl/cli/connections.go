@@ -35,7 +35,7 @@ func (c *Connections) Settings() (*config.Config, error) {
 	return config.Load(c.File(), c.environment(os.Environ()))
 }
 
-// environment returns env with the flags as variables.
+// environment returns env with the flags that are not "" as variables.
 func (c *Connections) environment(env []string) []string {
 	env = slices.Clone(env)
 	for _, v := range [][2]string{

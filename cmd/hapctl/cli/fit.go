@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// LineWidth is the greatest width of a table in characters, unless the user asks for the wide form.
+	// LineWidth is the width in characters into which tables are fitted, unless the user asks for the wide form.
 	LineWidth = 80
 	// leastCell is the least width of a shortened cell: enough to tell two UUIDs apart.
 	leastCell = 9
@@ -115,7 +115,7 @@ func shortened(text string, width int) string {
 	return string([]rune(text)[:width-1]) + "…"
 }
 
-// Folded writes a name and a text in lines of at most LineWidth characters. Lines after the first one are
+// Folded writes a name and a text, folded by Fold into lines of LineWidth characters. Lines after the first one are
 // indented.
 func Folded(w io.Writer, name, text string) {
 	const indent = "  "

@@ -28,7 +28,7 @@ type identity struct {
 }
 
 // opened adds a place. It returns an *engine.ForeignError if the place belongs to another landscape than the
-// earlier ones. err is the error of reading the place's record.
+// earlier ones, or if its record is unreadable. err is the error of reading the record; other errors are returned.
 func (i *identity) opened(p engine.Place, recorded bool, err error) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -24,8 +24,8 @@ func WorkersConsumer(ctx context.Context, js jetstream.JetStream, subjects event
 	return consumer.CachedInfo(), nil
 }
 
-// OpenLedger returns the ledger. It checks first that the ledger belongs to the landscape. If NATS does not
-// have the ledger's stream, the error names the remedy.
+// OpenLedger returns the ledger. It checks first that the ledger does not belong to another landscape. If NATS does
+// not have the ledger's stream, the error names the remedy.
 func OpenLedger(ctx context.Context, s *Shell, cfg *config.Config, nc *nats.Conn, subjects events.Subjects) (*storage.Ledger, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {

@@ -65,7 +65,8 @@ func answerLine[In any](ctx context.Context, out io.Writer, line InputLine, do f
 	return ExitCode(err), EncodeJSON(out, result, "")
 }
 
-// RunLine decodes a line and returns the result of do; a line that is no JSON object, or was not read, is an error.
+// RunLine decodes a line and returns the result of do. A line that does not decode, is null, or was not read is an
+// error.
 func RunLine[In any](ctx context.Context, line InputLine, do func(context.Context, In) (any, error)) (any, error) {
 	switch {
 	case errors.Is(line.Err, bufio.ErrTooLong):
@@ -94,8 +95,8 @@ type InputLine struct {
 	Err  error
 }
 
-// ReadLines reads in a goroutine, so that a cancelled context ends the command even if no input comes. It
-// closes the channel at the end of the input.
+// ReadLines reads in a goroutine, so that a cancelled context ends the command even if no input comes. It leaves
+// blank lines out. It closes the channel at the end of the input, and after an error that ends the input.
 func ReadLines(ctx context.Context, in io.Reader) <-chan InputLine {
 	lines := make(chan InputLine)
 	go func() {

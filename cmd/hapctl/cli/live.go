@@ -25,13 +25,12 @@ const (
 	// ConnectWithin bounds how long hapctl tries to reach NATS, so that it reports a wrong address before the
 	// time for the answer is over.
 	ConnectWithin = 5 * time.Second
-	// ReadWithin is how long a command that shows the present state may take.
+	// ReadWithin is how long a command that shows the present state may take by default.
 	ReadWithin = 10 * time.Second
 )
 
-// Reader makes cmd a command that shows the present state. run gets the settings and a context that ends
-// after --timeout. of completes the usage text of
-// --timeout, "how long to wait "+of: "for Redis" for example.
+// Reader makes cmd a command that shows the present state. run gets a context that ends after --timeout, the settings
+// and the arguments. of completes the usage text of --timeout, "how long to wait "+of: "for Redis" for example.
 func (s *Shell) Reader(cmd *cobra.Command, of string, run func(context.Context, *config.Config, []string) error) *cobra.Command {
 	return s.ReaderWithin(cmd, ReadWithin, of, run)
 }
@@ -55,7 +54,7 @@ func (s *Shell) ReaderWithin(cmd *cobra.Command, within time.Duration, of string
 }
 
 // InTime returns the error of a command whose context is ctx. If the time of ctx has passed, the error ends hapctl with
-// ExitTimeout, also where a server's client wraps it in an error with another exit code.
+// ExitTimeout, whatever a server's client has wrapped it in. An error that has an ExitError keeps its exit code.
 func InTime(ctx context.Context, err error) error {
 	var exit *ExitError
 	if err == nil || errors.As(err, &exit) || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -101,11 +100,11 @@ func OpenNATS(ctx context.Context, s *Shell, c config.NATS) (*nats.Conn, error) 
 // quietRedis keeps the library's log off standard error: errors that matter are returned.
 var quietRedis = sync.OnceFunc(func() { connection.LogBy(func(context.Context, string) {}) })
 
-// errUnbuilt means that Redis is not built: the first bucket of the directory has no epoch that counts.
+// errUnbuilt means that Redis is not built, judged by the first bucket of the directory.
 var errUnbuilt = errors.New("it is not built: it holds no state, or that of another run of the server")
 
-// OpenRedis returns the store in Redis. It checks first that Redis answers, belongs to the landscape and is
-// built.
+// OpenRedis returns the store in Redis. It checks first that Redis answers, does not belong to another landscape and
+// is built.
 func OpenRedis(ctx context.Context, s *Shell, cfg *config.Config) (*counters.Store, error) {
 	store, built, err := ReachRedis(ctx, s, cfg)
 	if err == nil && !built {
@@ -115,7 +114,7 @@ func OpenRedis(ctx context.Context, s *Shell, cfg *config.Config) (*counters.Sto
 }
 
 // ReachRedis returns the store in Redis, and whether it is built: the first bucket of the directory stands
-// for all places. It checks first that Redis answers and belongs to the landscape.
+// for all places. It checks first that Redis answers and does not belong to another landscape.
 func ReachRedis(ctx context.Context, s *Shell, cfg *config.Config) (store *counters.Store, built bool, err error) {
 	if store, built, err = DialRedis(ctx, s, cfg.Redis); err != nil {
 		return nil, false, err
@@ -154,7 +153,7 @@ func NotBuilt(err error, at config.URLs) error {
 	}
 }
 
-// OpenGardener returns the client of the bindings. It checks first that their namespace belongs to the
+// OpenGardener returns the client of the bindings. It checks first that their namespace does not belong to another
 // landscape. The command calls the returned function at its end, to tell the user the client's warnings: at
 // most five, since one fault may be in ten thousand labels.
 func OpenGardener(ctx context.Context, s *Shell, c config.Gardener) (*gardener.Client, func(), error) {
@@ -186,8 +185,8 @@ func OpenGardener(ctx context.Context, s *Shell, c config.Gardener) (*gardener.C
 // GardenerSetting names the settings that say where Gardener is.
 const GardenerSetting = "--kubeconfig, KUBECONFIG or gardener.kubeconfig and gardener.namespace of --config"
 
-// GardenerError adds which setting to check if the API is unreachable. The result does not wrap err, so that the time of
-// one request, which may be over, does not count as that of the command: InTime knows the latter.
+// GardenerError adds which setting to check if the API is unreachable. The result does not wrap err, which may be the
+// time-out of a single request: only InTime decides whether the time of the command is over.
 func GardenerError(err error) error {
 	if err == nil || !errors.Is(err, engine.ErrUnavailable) {
 		return err
@@ -195,8 +194,8 @@ func GardenerError(err error) error {
 	return fmt.Errorf("%s; check %s", OneLineOf(err), GardenerSetting)
 }
 
-// unreachable returns the error for a connection that was not made. It is a failure and never the time-out of
-// a request, since no request was sent.
+// unreachable returns the error for a server that was not reached. Its exit code is ExitFailure even if the cause is a
+// time-out: the command has not begun its own work.
 func unreachable(what string, at config.URLs, err error, setting string) error {
 	return &ExitError{Code: ExitFailure, Err: fmt.Errorf(
 		"%s at %s is not reachable: %s; check %s", what, connect.Shown(at), OneLineOf(err), setting)}

@@ -27,8 +27,8 @@ func (d *Span) Set(text string) error {
 	return err
 }
 
-// SpanText returns a duration in days if it has at least one, else in hours if it has at least one, else in
-// minutes and seconds.
+// SpanText returns a duration in days if it has at least one, else in hours if it has at least one, both to one
+// decimal, else in minutes and seconds.
 func SpanText(d time.Duration) string {
 	switch {
 	case d == 0:

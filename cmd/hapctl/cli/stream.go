@@ -16,7 +16,7 @@ import (
 
 // Stream is standard output or standard error. A command writes to them only through a Stream. Text of others
 // (a dead letter, a label, the error of a server) must not control the terminal that shows it: Write escapes
-// hidden characters. Only a Control passes as it is.
+// hidden characters. To a terminal, only a Control passes as it is.
 type Stream struct{ To io.Writer }
 
 // Control is a control sequence that hapctl itself sends to a terminal.

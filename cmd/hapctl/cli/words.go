@@ -24,7 +24,7 @@ func Yes(is bool) string {
 	return ""
 }
 
-// QuoteWord quotes a value for a shell, if it needs quotes.
+// QuoteWord quotes a value for a shell, unless it has only letters and digits of ASCII and the characters -_./:@.
 func QuoteWord(word string) string {
 	plain := func(c rune) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./:@", c)

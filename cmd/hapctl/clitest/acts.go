@@ -5,8 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// Acts returns the first character of text that a terminal could act upon or that is invisible, or the first byte
-// that is not UTF-8. Line feeds and tabs are permitted. If there is none, is = false.
+// Acts returns the first character of text that a terminal could act upon (a control, format or private-use character
+// or a separator of lines), or the first byte that is not UTF-8, whichever comes first. Line feeds and tabs are
+// permitted. If there is none, is = false.
 func Acts(text string) (found string, is bool) {
 	for i, r := range text {
 		_, size := utf8.DecodeRuneInString(text[i:])

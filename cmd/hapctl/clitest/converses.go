@@ -14,7 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// answerWithin is the time limit for the answer to a line, also on a busy machine.
+// answerWithin is the time limit for the answer to a line, and for the end after the last answer, also on a busy
+// machine.
 const answerWithin = time.Minute
 
 // environment lists the variables of the script that the command of Converses gets.
@@ -65,8 +66,8 @@ func Converses(ts *testscript.TestScript, negated bool, args []string) {
 	}
 }
 
-// converse writes lines and reads an answer after each, calls answered for each answer, and then checks that
-// the output ends with the input.
+// converse writes lines and reads an answer after each that is not blank, calls answered for each answer, and then
+// checks that the output ends with the input.
 func converse(lines []string, in io.WriteCloser, out io.Reader, answered func()) error {
 	answers := bufio.NewReader(out)
 	for n, line := range lines {

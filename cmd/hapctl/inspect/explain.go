@@ -24,7 +24,7 @@ type explanation struct {
 	runtimeView
 	Account     *view.Binding    `json:"account,omitempty"`
 	Waiting     []waitingView    `json:"waiting"`
-	Decisions   []explained      `json:"decisions"` // newest first
+	Decisions   []explained      `json:"decisions"` // the highest decision number first
 	Differences []string         `json:"differences"`
 	DeadLetters []letters.Letter `json:"deadLetters"`
 	Searches    []searched       `json:"searches"`
@@ -139,8 +139,9 @@ func (d explained) title() string {
 	return text
 }
 
-// readAccount reads one account from Redis and Gardener. If Gardener cannot be read, it tells the user and
-// returns nil, so that the rest of the answer is still shown. Another landscape is an error.
+// readAccount reads one account from Redis and Gardener. If Gardener cannot be read, it tells the user and returns
+// nil, so that the rest of the answer is still shown; but if Gardener belongs to another landscape, it returns an
+// error.
 func readAccount(ctx context.Context, s *cli.Shell, cfg *config.Config, pool, name string) (*view.Binding, error) {
 	store, err := cli.OpenRedis(ctx, s, cfg)
 	if err != nil {

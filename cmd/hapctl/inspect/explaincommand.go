@@ -19,8 +19,8 @@ import (
 const (
 	// tenantSince is the default of --since: how far back explain looks for the requests of a tenant.
 	tenantSince = 24 * time.Hour
-	// newestMessages is the default of --newest: how many of the newest messages explain reads of a stream
-	// whose subjects do not name what it looks for. hapctl pools reads as many replies for EMPTY-IN.
+	// newestMessages is the default of --newest for unsettled events and dead letters: how many of the newest
+	// messages of each stream explain reads. hapctl pools reads as many replies for EMPTY-IN.
 	newestMessages = 10_000
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// aboutSelector is the subject of sentences that only -o wide shows.
+// aboutSelector is the subject of sentences that -o table leaves out.
 const aboutSelector = "selector"
 
 // telling turns the decision record of a reply into sentences.
@@ -27,7 +27,7 @@ func (e *telling) say(about, text string, args ...any) {
 	e.out = append(e.out, reason{About: about, Text: fmt.Sprintf(text, args...)})
 }
 
-// rule explains which rule matched and why each rule that the decision recorded as passed did not.
+// rule explains which rule matched and why each rule that the decision recorded as passed over was not applied.
 func (e *telling) rule() {
 	d := e.decision
 	switch {

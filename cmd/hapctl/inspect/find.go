@@ -28,7 +28,7 @@ type finder struct {
 
 	s        *cli.Shell
 	cfg      *config.Config
-	searches []searched // without searches of replies and waiting requests by their subjects
+	searches []searched // except those by the subjects of replies and of waiting requests, which find all
 }
 
 // searched says how much of a stream the finder read.
@@ -36,7 +36,7 @@ type searched struct {
 	Stream   string    `json:"stream"`
 	Messages int       `json:"messages"`
 	From     time.Time `json:"from,omitzero"` // time of the oldest message that was read
-	Bounded  bool      `json:"bounded"`       // older messages were not read
+	Bounded  bool      `json:"bounded"`       // --newest has left messages out
 
 	older bool // there are messages from before the time that the user asked for
 }
@@ -70,7 +70,7 @@ func (s searched) text() string {
 	}
 }
 
-// any finds a runtime, request, account or tenant with the name.
+// any finds a runtime or else a request, an account or a tenant with the name, the first of these that exists.
 func (f *finder) any(ctx context.Context, name string) (cli.View, error) {
 	type kind struct {
 		what string

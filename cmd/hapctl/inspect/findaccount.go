@@ -115,8 +115,8 @@ func (v accountFinding) Show(w io.Writer, wide bool) {
 	cli.Pairs(w, cli.FoldedPair("SEARCHED", text))
 }
 
-// findAccount finds an account and the replies about it: the replies to its releases, and those to the newest
-// runtimes on the account that Redis still knows. It finds both by their subjects.
+// findAccount finds an account and the replies about it: the replies to its releases, and those to the newest of the
+// runtimes that have or had it and that Redis still knows. It finds both by their subjects.
 func (f *finder) findAccount(ctx context.Context, name string) (cli.View, error) {
 	detail, known, err := readBinding(ctx, f.s, f.cfg, name, runtimeFilter{binding: name})
 	if err != nil || !known {

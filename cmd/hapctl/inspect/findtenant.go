@@ -30,7 +30,7 @@ type tenantFinding struct {
 	Accounts    []view.Binding   `json:"accounts"` // by their labels
 	Waiting     []waitingView    `json:"waiting"`
 	Queued      []queuedView     `json:"queued"`
-	Requests    []explained      `json:"requests"` // replies stored after Since, oldest first
+	Requests    []explained      `json:"requests"` // replies stored at Since or later, oldest first
 	DeadLetters []letters.Letter `json:"deadLetters"`
 	Searches    []searched       `json:"searches"`
 }

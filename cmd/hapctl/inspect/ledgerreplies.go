@@ -14,8 +14,8 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// repliesOf reads the replies of one runtime from the ledger, oldest decision first. It leaves out seals, which only
-// workers exchange, and messages that cannot be read.
+// repliesOf reads the replies of one runtime from the ledger, in the order of markInForce. It leaves out seals, which
+// only workers exchange, and messages that cannot be read.
 func repliesOf(ctx context.Context, s *cli.Shell, cfg *config.Config, runtime string) ([]ledgerReply, error) {
 	found := []ledgerReply{}
 	err := s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
@@ -28,8 +28,8 @@ func repliesOf(ctx context.Context, s *cli.Shell, cfg *config.Config, runtime st
 	return found, nil
 }
 
-// markInForce sorts replies by decision, then by the order in which they were stored. It marks the last one
-// as in force, if that has a decision number.
+// markInForce sorts replies by the number of their decision, 0 for none, then by the order in which they were stored.
+// It marks the last one as in force, if that has a number.
 func markInForce(replies []ledgerReply) {
 	slices.SortFunc(replies, func(a, b ledgerReply) int {
 		return cmp.Or(cmp.Compare(sequenceOf(a.Reply), sequenceOf(b.Reply)), cmp.Compare(a.StreamSequence, b.StreamSequence))

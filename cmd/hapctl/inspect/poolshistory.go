@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// plotSteps is the number of columns of a plot, plotRows the greatest number of its lines, plotTicks the
-	// number of times below it. Even with an axis of seven digits, a plot is narrower than LineWidth.
+	// plotSteps is the number of columns of a plot, plotRows the greatest number of its lines above that of 0,
+	// plotTicks the number of times below it. Even with an axis of seven digits, a plot is narrower than LineWidth.
 	plotSteps = 60
 	plotRows  = 6
 	plotTicks = 4
@@ -63,8 +63,8 @@ func (b *lookingBack) check(changed func(string) bool) error {
 	return nil
 }
 
-// wrap makes the command check its flags first. It raises the default of --timeout, since the ledger may be
-// long.
+// wrap makes the command check its flags first. With --history it raises the default of --timeout, since the ledger
+// may be long.
 func (b *lookingBack) wrap(cmd *cobra.Command) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -140,7 +140,7 @@ func (b *lookingBack) readPast(ctx context.Context, s *cli.Shell, cfg *config.Co
 func occupancyUntil(ctx context.Context, ledger past.Ledger, until time.Time, window past.Window) (*past.Occupancy, error) {
 	occupancy := past.NewOccupancy(func() time.Time { return until }, window)
 	return occupancy, ledger.FactsAfter(ctx, 0, func(fact storage.Fact) error {
-		if !fact.Time.After(until) { // pools shows no later facts
+		if !fact.Time.After(until) { // the present use was read before later ones
 			occupancy.Take(fact)
 		}
 		return nil
@@ -161,7 +161,7 @@ func poolsNow(ctx context.Context, s *cli.Shell, cfg *config.Config, args []stri
 }
 
 // plain reports whether drawings use ASCII only: if standard output is no terminal that understands control
-// sequences, and if NO_COLOR is set.
+// sequences, or if NO_COLOR is set.
 func plain(s *cli.Shell) bool { return os.Getenv("NO_COLOR") != "" || !s.Stdout.Moves() }
 
 func forPeople(s *cli.Shell) bool { return s.Format == cli.FormatTable || s.Format == cli.FormatWide }
@@ -214,7 +214,7 @@ func (v poolsPast) Show(w io.Writer, wide bool) {
 	}
 }
 
-// draw writes a title and a plot below it. all is the greatest possible value, 0 if there is no bound.
+// draw writes a title and a plot below it. The plot reaches from 0 to all or, if it is more, to the greatest value.
 func (v poolsPast) draw(w io.Writer, p *poolPast, of string, all int, value func(pastLevel) int) {
 	series, peak := make([]float64, len(p.Levels)), 0
 	for i, l := range p.Levels {
@@ -241,8 +241,8 @@ func (v poolsPast) draw(w io.Writer, p *poolPast, of string, all int, value func
 	}
 }
 
-// lineStep returns the difference in value between two lines of a plot from 0 to most: the least number that is easy
-// to read with which the plot has at most plotRows lines.
+// lineStep returns the difference in value between two lines of a plot from 0 to most: the least number of the form 1,
+// 2, 2.5 or 5 times a power of ten, rounded down, with which at most plotRows lines are above that of 0.
 func lineStep(most int) int {
 	least := (most + plotRows - 1) / plotRows
 	for unit := 1; ; unit *= 10 {

@@ -109,7 +109,7 @@ func ReadState(ctx context.Context, s *cli.Shell, cfg *config.Config) (*simulate
 }
 
 // needed returns an error if one of the pools that are not built has accounts: without its runtimes they would seem to
-// be free. No worker builds a pool that has neither accounts nor runtimes.
+// be free. A pool that has neither accounts nor runtimes may stay unbuilt until a request needs it.
 func needed(unbuilt []string, has map[string]bool, at config.URLs) error {
 	for _, pool := range unbuilt {
 		if has[pool] {

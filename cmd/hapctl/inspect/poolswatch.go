@@ -59,7 +59,7 @@ func (w *watching) wrap(s *cli.Shell, cmd *cobra.Command, read func(context.Cont
 
 // run shows the result of read repeatedly: count times if count is not 0, and until ctx ends, as at ^C. It
 // returns the error of the first read. Later it returns only a *engine.ForeignError, and tells the user of any other.
-// It redraws a terminal. Elsewhere it writes one table or YAML document after another. In JSON, each document is a line.
+// It redraws tables on a terminal. Otherwise it writes one table or YAML document after another, or a line of JSON each.
 func (w *watching) run(ctx context.Context, s *cli.Shell, cfg *config.Config, timeout time.Duration, read func(context.Context, *config.Config) (cli.View, error)) error {
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()

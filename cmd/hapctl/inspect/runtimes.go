@@ -185,8 +185,8 @@ func listRuntimes(ctx context.Context, s *cli.Shell, cfg *config.Config, f runti
 	return s.PrintSome(runtimeList{Runtimes: runtimes}, len(runtimes), "runtimes")
 }
 
-// readRuntimes returns the runtimes of the pools that the filter selects, sorted by id. A runtime that
-// changed during the read is returned once. unbuilt are those of the pools that are not built.
+// readRuntimes returns those runtimes of the pools that the filter selects, sorted by id. A runtime that changed
+// during the read of its pool is returned once. unbuilt are those of the pools that are not built.
 func readRuntimes(ctx context.Context, store *counters.Store, pools []string, f runtimeFilter) (runtimes []runtimeView, unbuilt []string, err error) {
 	found, lost := make([][]runtimeView, len(pools)), make([]bool, len(pools))
 	err = view.EachPool(ctx, pools, func(ctx context.Context, i int, pool string) error {

@@ -179,7 +179,8 @@ func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events
 	return l, e, fmt.Errorf("%s was replayed %d times: publish the event under a new id", first, mostReplays)
 }
 
-// tooOld returns an error for a letter whose runtime the ledger may have forgotten, unless older letters are wanted.
+// tooOld returns an error for a letter older than nats.retention, whose runtime the ledger may have forgotten, unless
+// older letters are wanted.
 func (r *replayer) tooOld(l dead.Letter) error {
 	if age := time.Since(l.StoredAt); age > r.keep && !r.older {
 		return cli.Usagef("dead letter %d is %s old, and the ledger forgets runtimes %s after their end: nothing says whether this one was deprovisioned; "+

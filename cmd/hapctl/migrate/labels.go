@@ -30,7 +30,7 @@ type renamedBinding struct {
 type labelsView struct {
 	Bindings []renamedBinding `json:"bindings"` // with an older key
 	Applied  bool             `json:"applied"`
-	Already  int              `json:"already"` // bindings that already have only the new keys
+	Already  int              `json:"already"` // bindings without an older key
 	Renamed  int              `json:"renamed"`
 	Left     int              `json:"left"` // bindings that still have an older key
 }
@@ -107,8 +107,8 @@ Gardener refuses to change it.`,
 	})
 }
 
-// newKeys returns the keys that --to names, in the form of gardener.Options.Labels; a preset is the value of
-// gardener.Preset. It returns a usage error if --to names a label twice, or nothing.
+// newKeys returns the keys that --to names, in the form of gardener.Options.Labels: a preset is stored under
+// gardener.Preset. It returns a usage error if --to names nothing, or a label or a preset twice.
 func newKeys(to []string) (map[string]string, error) {
 	keys := map[string]string{}
 	for _, item := range cli.Names(to) {
@@ -187,8 +187,8 @@ func showRenamings(s *cli.Shell, todo []gardener.Renaming) string {
 	return strings.Join(pairs, ", ")
 }
 
-// renameLabels renames the labels of each account. It counts conflicts and what Gardener refuses, which may be about
-// this account alone, and stops at the first other error.
+// renameLabels renames the labels of each account. It counts as conflicts, and goes on after, accounts that were
+// changed or deleted concurrently or that Gardener refuses to change. It stops at the first other error.
 func renameLabels(ctx context.Context, rename renamer, todo []gardener.Renaming, v *labelsView) (conflicts int, err error) {
 	at := 0
 	for _, r := range todo {

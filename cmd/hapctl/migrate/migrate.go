@@ -150,7 +150,8 @@ labels of accounts.`
 }
 
 // planSource says from which files the landscape is read, and whether only bindings with a problem or a note are
-// shown. If bindings is "", the landscape is read from Gardener; if only shoots is "", from the file of bindings.
+// shown. If bindings is "", the landscape is read from Gardener; if only shoots is "", the file of bindings has the
+// Shoots too.
 type planSource struct {
 	bindings, shoots string
 	problems         bool

@@ -94,8 +94,8 @@ func readPlan(ctx context.Context, of census, decisions *terms.Decisions) (*plan
 	return p, err
 }
 
-// namespaces returns the namespaces of the bindings. The plan needs exactly one, since it identifies bindings
-// by name.
+// namespaces returns the namespaces of the bindings. The plan permits only one, since it identifies bindings by
+// name.
 func (p *planner) namespaces() []string {
 	var names []string
 	for _, b := range p.bindings {
@@ -138,7 +138,8 @@ type owner struct {
 	tenant string
 }
 
-// severalAccounts counts, by tenant and pool, the accounts of the tenants that may have only one in a pool.
+// severalAccounts counts, by tenant and pool, the accounts of the tenants that may have only one in a pool. It leaves
+// out shared and dirty accounts, and internal ones that the tenant must not use.
 func (p *planner) severalAccounts() map[owner]int {
 	counts := map[owner]int{}
 	for _, b := range p.bindings {
@@ -217,7 +218,8 @@ func (p *planner) unselectable(b *engine.Binding, ways []rule.Selection) string 
 	return ""
 }
 
-// contradictions returns a sentence for each set of labels that contradict each other.
+// contradictions returns a sentence for each contradiction in the labels, and for an empty label of the hyperscaler
+// type.
 func (p *planner) contradictions(b *engine.Binding) []string {
 	var found []string
 	for _, c := range []struct {

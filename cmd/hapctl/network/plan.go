@@ -160,7 +160,7 @@ func (p *plan) remove(c network.Cluster) planned {
 	return out
 }
 
-// configure applies a configuration and serves the clusters that its rules match. Unlike a request, a cluster
+// configure applies a configuration and serves the clusters that its rules match. Unlike on its own request, a cluster
 // gets the blocks of each rule that finds room, even if another rule finds none.
 func (p *plan) configure(file string) (any, error) {
 	out := plannedConfig{File: file, Changed: []planned{}}

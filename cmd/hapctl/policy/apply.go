@@ -28,7 +28,7 @@ type policyChangeView struct {
 	ResourceVersion string `json:"resourceVersion"` // after the change; before it with --dry-run
 	Changed         bool   `json:"changed"`
 	DryRun          bool   `json:"dryRun"`
-	Kept            bool   `json:"kept"` // the replaced version is kept, so that rollback can return to it
+	Kept            bool   `json:"kept"` // rollback can return to another version, with --dry-run after the change
 	policyDiffView
 }
 
@@ -149,7 +149,7 @@ func changeablePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, c *
 }
 
 // changePolicy replaces the policy p by content, whose parsed form is after, if the user consents. If both
-// are equal, or with --dry-run, it only prints. by says in messages where the new policy is from.
+// texts are equal, or with --dry-run, it only prints. with names the new policy in messages.
 func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *policyInForce, c *policyChange, content []byte, after *policy.Policy, with string) error {
 	before, err := policy.Parse(p.content)
 	if err != nil {
@@ -193,8 +193,8 @@ func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *poli
 	return s.Print(v)
 }
 
-// lookAgain reads the ConfigMap after a change to content whose answer was lost: a rollback that took place and is
-// repeated returns to the policy that it replaced. It returns an error unless the ConfigMap has content.
+// lookAgain reads the ConfigMap after a Write of content whose answer was lost, so that the user does not repeat a
+// rollback that took place, which would undo it. It returns an error unless the ConfigMap has content.
 func (p *policyInForce) lookAgain(ctx context.Context, s *cli.Shell, content []byte, lost error) (policyconfig.Version, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cli.ReadWithin) // ctx may be what ended
 	defer cancel()

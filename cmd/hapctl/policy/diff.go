@@ -22,7 +22,7 @@ type policyDiffView struct {
 	Before string `json:"before"` // Before and After are the digests of the two policies
 	After  string `json:"after"`
 	policy.Difference
-	// Interfaces are the interfaces with another choice; null without a catalog.
+	// Interfaces are the interfaces with another choice; null if no catalog could be read.
 	Interfaces []policy.Changed `json:"interfaces"`
 }
 

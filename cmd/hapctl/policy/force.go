@@ -27,8 +27,8 @@ type policyInForce struct {
 	version policyconfig.Version
 }
 
-// readInForce reads the policy from its file or ConfigMap. Before it reads a ConfigMap, it checks that
-// Gardener belongs to the landscape.
+// readInForce reads the policy from its file or ConfigMap. Before it reads a ConfigMap, it checks that Gardener
+// and Redis belong to the same landscape, if Redis is configured and answers.
 func readInForce(ctx context.Context, s *cli.Shell, cfg *config.Config) (policyInForce, error) {
 	if file := cfg.Policy.File; file != "" {
 		content, err := s.ReadText(file, "policy")
@@ -58,7 +58,7 @@ func readInForce(ctx context.Context, s *cli.Shell, cfg *config.Config) (policyI
 
 const policySetting = "policy.configMap, policy.namespace and policy.kubeconfig of --config"
 
-// failed adds a remedy to an error of reading or writing the ConfigMap.
+// failed adds a remedy, and for some errors an exit code, to an error of reading or writing the ConfigMap.
 func (p *policyInForce) failed(err error) error {
 	switch {
 	case errors.Is(err, policyconfig.ErrChanged):
@@ -67,7 +67,7 @@ func (p *policyInForce) failed(err error) error {
 	case errors.Is(err, policyconfig.ErrNoConfigMap):
 		return &cli.ExitError{Code: cli.ExitFailure, Err: fmt.Errorf("there is no %s; check %s", p.at(), policySetting)}
 	}
-	// Without the error itself: that the time of a request is over does not end hapctl as if --timeout had passed.
+	// The error itself is not wrapped: otherwise a request that timed out would end hapctl as if --timeout had passed.
 	return fmt.Errorf("%s; check %s, and the right to get and update the ConfigMap", cli.OneLineOf(err), policySetting)
 }
 
@@ -93,7 +93,7 @@ type policyView struct {
 	Name            string          `json:"name,omitempty"`
 	Key             string          `json:"key,omitempty"`
 	ResourceVersion string          `json:"resourceVersion,omitempty"`
-	Since           *time.Time      `json:"since,omitempty"` // null if it is not known
+	Since           *time.Time      `json:"since,omitempty"` // absent if it is not known
 	Digest          string          `json:"digest"`
 	Valid           bool            `json:"valid"`
 	Rules           int             `json:"rules"`

@@ -14,7 +14,7 @@ import (
 // with clusterPolicyRules, below engine or at the top, or a policy, or only the rules. The rules are a map by
 // interface, as in [policy.Parse], or a list whose items name their interface. Comments stay. If content is
 // invalid, the error is a [document.Faults]. Faults of a list's items have their line in content; faults of a
-// converted rule have their line in the document.
+// converted rule have their line in the converted document.
 func convertPolicy(content []byte) (policyConvertView, error) {
 	var r document.Reader
 	r.One(content, "write engine.clusterPolicyRules")
@@ -60,7 +60,7 @@ func olderRules(n *yaml.Node) *yaml.Node {
 }
 
 // byInterface turns a list of rules into a map by interface. Items that name no interface, or that of an earlier
-// item, become faults and are left out.
+// item, are left out and are faults. So are unknown fields of an interface.
 func byInterface(list *yaml.Node) (*yaml.Node, document.Faults) {
 	var faults document.Faults
 	fault := func(n *yaml.Node, kind document.Kind, message string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/policy"
 )
 
-// workflowView is an Argo Workflow. For people it is YAML.
+// workflowView is an Argo Workflow, which Show writes as YAML.
 type workflowView map[string]any
 
 func (v workflowView) Show(w io.Writer, _ bool) {

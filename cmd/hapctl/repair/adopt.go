@@ -262,8 +262,8 @@ func runAdopt(ctx context.Context, s *cli.Shell, b *bearings, yes, dryRun bool) 
 	return failed
 }
 
-// setLedger records the landscape in the ledger, and reports whether the ledger has the record. It returns an
-// error if it may not have it and names another landscape: Redis then stays as it is.
+// setLedger records the landscape in the ledger, and reports whether that is known to have succeeded. If it is not, and
+// the ledger named another landscape before, it returns an error: Redis then stays as it is.
 func (b *bearings) setLedger(ctx context.Context, s *cli.Shell, ledger placeView) (changed bool, err error) {
 	err = b.ledger.SetLandscape(ctx, b.own)
 	if err == nil {

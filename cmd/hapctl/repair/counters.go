@@ -166,7 +166,7 @@ func runVerify(ctx context.Context, s *cli.Shell, audit *audit.Audit, tell *prog
 }
 
 // runRepair repairs and reads everything again. If either fails, it returns the error with the changed drifts
-// and the finding of before, without these: what was changed is told all the same.
+// and the finding of before, without these, so that the output still says what was changed.
 func runRepair(ctx context.Context, s *cli.Shell, a *audit.Audit, tell *progress, found audit.Finding, drainIdle bool) (audit.Finding, []account.Drift, error) {
 	changed, err := a.RepairAll(ctx, found.Drifts, drainIdle)
 	s.Say("Redis was changed for %d drifts", len(changed))
@@ -182,7 +182,7 @@ func runRepair(ctx context.Context, s *cli.Shell, a *audit.Audit, tell *progress
 	return found, changed, err
 }
 
-// repairable returns the drifts that a repair changes, and how many of them by each remedy, for the question.
+// repairable returns the drifts that a repair may change, and how many of them by each remedy, for the question.
 func repairable(drifts []account.Drift, drainIdle bool) (all []account.Drift, how string) {
 	var counts []string
 	for _, r := range []struct {
@@ -352,7 +352,7 @@ func builtByWorkers(ctx context.Context, s *cli.Shell, p *sources) (bool, error)
 	}
 }
 
-// workersMayRun reports whether a worker runs, or whether that is not known, and tells the user either.
+// workersMayRun reports whether a worker runs or may run, and then tells the user which of the two.
 func workersMayRun(ctx context.Context, s *cli.Shell, p *sources) bool {
 	info, err := cli.WorkersConsumer(ctx, p.js, p.subjects)
 	switch {

@@ -20,8 +20,8 @@ var errKnown = errors.New("the runtime is known")
 type doubts func(ctx context.Context, r *Requester, e events.Event) (doubt string, err error)
 
 // settleDoubt tells the user why a request may be wrong and what it would do. On a terminal it asks whether to go
-// on, and returns an error if the user declines. Without a terminal it returns nil. With yes, or if the request
-// has been answered under this id, it neither checks nor asks.
+// on, and returns an error if the user declines. Without a terminal it does not ask. With yes, or if the request
+// has been answered under this id, it neither checks nor asks. It returns the error of the check.
 func (r *Requester) settleDoubt(ctx context.Context, e events.Event, given, yes bool) error {
 	if r.doubts == nil || yes {
 		return nil
@@ -85,7 +85,8 @@ func notToRelease(cfg *config.Config) doubts {
 	}
 }
 
-// whyNotReleased returns why a worker will refuse to release the binding, if it exists; "" if it will not.
+// whyNotReleased returns why a worker will refuse to release the binding, as far as the labels show it; "" if they
+// show no reason. exists is false if Gardener does not have the binding.
 func whyNotReleased(asked *events.Release, b engine.Binding, exists bool) string {
 	switch {
 	case !exists:

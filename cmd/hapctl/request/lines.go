@@ -45,7 +45,7 @@ type turnResult struct {
 }
 
 // runFile publishes the request of every line, several at once, and writes the results in the order of the
-// lines, each as soon as it and all earlier ones are there. As with --stdin, a failed line has an error as
+// lines, each as soon as it and all earlier ones are there. As with cli.RunLines, a failed line has an error as
 // its result, and the exit code is the highest of all lines.
 func (r *Requester) runFile(ctx context.Context, in io.Reader, t events.Type) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -30,7 +30,7 @@ import (
 // AnswerWithin is how long hapctl waits for an answer by default.
 const AnswerWithin = time.Minute
 
-// Requester publishes requests of one type and waits for their answers.
+// Requester publishes requests and waits for their answers.
 type Requester struct {
 	Shell    *cli.Shell
 	Client   *requests.Client
@@ -39,7 +39,7 @@ type Requester struct {
 	Timeout  time.Duration
 	noWait   bool
 	doubts   doubts // nil for none
-	// Again returns the command with which the user gets the answer to a request later.
+	// Again returns what the user has to run, or to send as a line again, to get the answer to a request later.
 	Again func(id string) string
 }
 
@@ -179,7 +179,7 @@ func (f *requestFlagSet) register(flags *pflag.FlagSet) {
 	}
 }
 
-// common are the flags that are allowed with -f.
+// common are the flags of requests that are allowed with -f.
 var common = map[string]bool{"file": true, "stdin": true, "no-wait": true, "timeout": true, "yes": true}
 
 // check returns a usage error, nil for none. lines reports whether requests are read as lines, from a file or
@@ -233,8 +233,7 @@ func checkEvent(e events.Event) error {
 }
 
 // again returns the command line that repeats the request under its id, with its flags and those of the
-// connections. It leaves out those in common, the form of output, and URLs with a password, since the line is
-// printed.
+// connections. It leaves out those in common, the form of output, and, since the line is printed, secret URLs.
 func again(cmd *cobra.Command, id string) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(flag *pflag.Flag) {

@@ -16,13 +16,13 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// ruleDifference is a group of requests that would lead to another pool, with their number.
+// ruleDifference is a group of requests that would get another pool or error code, with their number.
 type ruleDifference struct {
 	rule.Difference
 	Requests *int `json:"requests,omitempty"` // only with --since
 }
 
-// ledgerShare counts the ledger's requests since a time, and those of them that would lead to another pool.
+// ledgerShare counts the ledger's requests since a time, and those of them that would get another pool or error code.
 type ledgerShare struct {
 	Since  time.Time `json:"since"`
 	Read   int       `json:"read"`
@@ -156,7 +156,8 @@ func compareRules(s *cli.Shell, before, after string) (*rule.Comparison, error) 
 }
 
 // countRequests sets v.Ledger and the Requests of each difference in v: the number of the ledger's requests since a
-// time, and how many of them each difference concerns.
+// time, and how many of them each difference concerns. It counts only replies with a recorded decision that are
+// Comparable.
 func countRequests(ctx context.Context, s *cli.Shell, compared *rule.Comparison, v *rulesDiffView, since time.Time) error {
 	cfg, err := s.Connections.Settings()
 	if err != nil {

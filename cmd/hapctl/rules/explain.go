@@ -14,7 +14,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/rule"
 )
 
-// matchView is the rule that a request matches. Others is nil if the output does not include them.
+// matchView is the rule that serves a request. Others is nil if the output does not include the other rules.
 type matchView struct {
 	Matched         bool          `json:"matched"`
 	Rule            string        `json:"rule"`

@@ -22,7 +22,7 @@ type parseView struct {
 	Match    cli.View       `json:"match,omitempty"`
 }
 
-// parsedRule is a valid rule in its canonical spelling, with its parts.
+// parsedRule is a rule without a syntax fault: its text, its canonical spelling and its parts.
 type parsedRule struct {
 	Rule              int      `json:"rule"`
 	Text              string   `json:"text"`
@@ -220,8 +220,8 @@ func parsedMembers(older *rule.Lists) []parsedMember {
 	return members
 }
 
-// match explains a request as explain does, and returns its view and error. If a rule matches, it leaves out the
-// other rules, which the output lists already.
+// match explains a request as explain does, and returns its view and error. If a rule matches, the view has no other
+// rules, which the output lists already.
 func match(set *rule.Ruleset, r rule.Request) (cli.View, error) {
 	result, err := explain(set, r)
 	if v, ok := result.(*matchView); ok {

@@ -23,7 +23,7 @@ type Binding struct {
 	Shared          bool   `json:"shared"`
 	Limit           int    `json:"limit,omitempty"`
 
-	State    string        `json:"state"` // in the older words; see StateLabelled
+	State    string        `json:"state"` // in the older words; see oldState
 	Standing account.State `json:"standing"`
 	Clusters Figure        `json:"clusters"`
 

@@ -140,8 +140,8 @@ func EachPool(ctx context.Context, names []string, f func(ctx context.Context, i
 	return group.Wait()
 }
 
-// Gather collects a sequence up to its first error, which is account.ErrNotBuilt if the pool is not built, or is lost
-// during the read.
+// Gather collects a sequence. If it meets an error, it returns only that: account.ErrNotBuilt if the pool is not
+// built, or is lost during the read.
 func Gather[T any](all iter.Seq2[T, error]) ([]T, error) {
 	var found []T
 	for one, err := range all {

@@ -15,7 +15,8 @@ import (
 // Reply is a reply. Its JSON is the stored data of the reply.
 type Reply struct{ events.Reply }
 
-// Show writes the reply for people. The wide form adds numbers and the meaning of an error.
+// Show writes the reply for people. The wide form adds details of the binding, the number of the decision and the
+// meaning of an error.
 func (v Reply) Show(w io.Writer, wide bool) {
 	r := v.Reply
 	lines := [][2]string{
@@ -127,8 +128,8 @@ func decisionLines(d *events.Decision, wide bool) [][2]string {
 	return lines
 }
 
-// Pending is a request without an answer yet: published with --no-wait, or not answered in time. In the
-// second case, Error is set.
+// Pending is a request whose answer is not shown: it was sent with --no-wait, or was not published or not answered
+// in time. In the latter cases, Error is set.
 type Pending struct {
 	RequestID string          `json:"requestID"`
 	RuntimeID string          `json:"runtimeID,omitempty"`

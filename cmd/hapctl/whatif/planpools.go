@@ -15,7 +15,7 @@ import (
 type plannedPool struct {
 	capacity.Pool
 	hyperscalerType string
-	leftOut         int // accounts that no request can get: internal, cordoned, being deleted, a duplicate or held
+	leftOut         int // accounts that no request can get: held ones, and unclaimed ones that are internal, cordoned, being deleted or a duplicate
 }
 
 // plannedPools returns the present pools without the shared ones, which have room for every request. The age of a

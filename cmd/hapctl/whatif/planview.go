@@ -28,7 +28,7 @@ type forecastView struct {
 type poolPlan struct {
 	Pool     string `json:"pool"`
 	Accounts int    `json:"accounts"` // accounts that requests can get, now or later
-	LeftOut  int    `json:"leftOut"`  // accounts that no request can get: internal, cordoned, being deleted, a duplicate or held
+	LeftOut  int    `json:"leftOut"`  // accounts that no request can get: see plannedPool
 	Free     int    `json:"free"`
 	Cleaning int    `json:"cleaning"`
 	Clusters int    `json:"clusters"`
@@ -36,11 +36,11 @@ type poolPlan struct {
 	Requests           int      `json:"requests"` // requests in the period that was replayed
 	RequestsPerDay     float64  `json:"requestsPerDay"`
 	NewTenants         float64  `json:"newTenants"`         // share of requests
-	MedianLifetimeDays *float64 `json:"medianLifetimeDays"` // null if more than half live longer than the history
+	MedianLifetimeDays *float64 `json:"medianLifetimeDays"` // null if the history has no cluster that ended
 	MedianCleaningDays *float64 `json:"medianCleaningDays"` // that of --cleaning if the history has no example
 
 	Needed        int         `json:"needed"`
-	More          int         `json:"more"` // accounts that are missing to Needed, 0 if none
+	More          int         `json:"more"` // how many more accounts Needed has than the pool, 0 if none
 	WithoutNow    share       `json:"withoutNow"`
 	WithoutNeeded share       `json:"withoutNeeded"`
 	EmptyInDays   emptyIn     `json:"emptyInDays"`

@@ -314,8 +314,8 @@ func simulateLines(ctx context.Context, s *cli.Shell, sim *simulate.Simulator, f
 	return err
 }
 
-// simulateAll decides all events and then prints the results. At a line that cannot be read it returns an
-// error and prints nothing.
+// simulateAll decides all events and then prints the results. At a line that cannot be read, or an event that is not
+// answered, it returns an error and prints nothing.
 func simulateAll(ctx context.Context, s *cli.Shell, sim *simulate.Simulator, in io.Reader, v simulation, before tallies) error {
 	number, worst := 0, cli.ExitDone
 	for line := range cli.ReadLines(ctx, in) {

@@ -69,8 +69,8 @@ func (f *startFlags) parse() ([]startedTenant, error) {
 	return all, nil
 }
 
-// freeAccount is the name of the account that is added, and newRuntime begins those of the runtimes that ask. Runtimes
-// that are there at the start are named by their account.
+// freeAccount is the name of the free account that state adds. The ids of the runtimes that provisions requests begin
+// with newRuntime, those of the runtimes at the start with the name of their account.
 const (
 	freeAccount = "free"
 	newRuntime  = "new"

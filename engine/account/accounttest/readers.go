@@ -26,7 +26,7 @@ type Keeper interface {
 	RuntimeIn(ctx context.Context, pool, id string) (account.Runtime, error)
 }
 
-// Read tests the queries of a Keeper in which nothing is built.
+// Read tests the queries of k, in which nothing is built yet: before, while and after it has pools.
 func Read(t *testing.T, k Keeper) {
 	t.Helper()
 	r := &reading{t: t, k: k, ctx: t.Context(), bucket: account.BucketOf("rt-1")}
@@ -124,7 +124,7 @@ func (r *reading) place(runtime string) account.Place {
 	return place
 }
 
-// unbuilt checks that every query reports that nothing is built.
+// unbuilt checks that every query but Pools reports that nothing is built.
 func (r *reading) unbuilt(when string) {
 	r.t.Helper()
 	r.is("built "+when, fmt.Sprint(r.built("aws+eu", r.bucket)), fmt.Sprintf("map[aws+eu:false %s:false]", r.bucket))

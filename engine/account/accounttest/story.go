@@ -18,8 +18,8 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
-// stories are the scenarios; a file's name says which rule of docs/protocol.md it tells. A command is a call;
-// the lines under ---- are its result.
+// stories are the scenarios. Most of their names begin with a rule of docs/protocol.md. A command is a call; the
+// lines under ---- are its result.
 //
 //go:embed testdata
 var stories embed.FS
@@ -312,7 +312,7 @@ func (s *Story) install(ctx context.Context, l line, place, token string) (strin
 	return yes(ok), true, err
 }
 
-// parseSnapshot reads lines as Records writes them.
+// parseSnapshot reads lines of bindings and runtimes as Records writes them.
 func parseSnapshot(text string) (account.Snapshot, error) {
 	s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
 	for row := range strings.SplitSeq(strings.TrimSpace(text), "\n") {

@@ -13,8 +13,9 @@ import (
 )
 
 // Counters implement the account protocol for all pools with account.Pool and account.Bucket, like package
-// counters in Redis. They are safe for concurrent use; each call is atomic. Errors: account.ErrNotBuilt,
-// account.ErrRebuilt, and the error of an ended context.
+// counters in Redis. They are safe for concurrent use, except Pool; each call is atomic, except Runtime. Errors:
+// account.ErrNotBuilt, account.ErrRebuilt, engine.ErrNoLandscape for an invalid landscape, and the error of an
+// ended context.
 type Counters struct {
 	mu        sync.Mutex
 	pools     map[string]*account.Pool
@@ -94,7 +95,7 @@ func (c *Counters) Assign(ctx context.Context, pool string, r account.Request) (
 }
 
 // LocateAndAssign runs Locate and, if the runtime belongs to the pool and came from no other one, Assign.
-// Otherwise the decision has no outcome, and a tentative entry stays tentative.
+// Otherwise the decision has no outcome. A tentative entry stays tentative.
 func (c *Counters) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Decision, error) {
 		if !p.Status().Built {
@@ -179,7 +180,7 @@ func (c *Counters) Observe(ctx context.Context, pool string, l account.Label) (a
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (account.Observation, error) { return p.Observe(l) })
 }
 
-// Forget drops the record of a runtime if it has this sequence and no account.
+// Forget drops the record of a runtime if it has this sequence and is not assigned.
 func (c *Counters) Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Forget(runtime, sequence) })
 }
@@ -308,7 +309,7 @@ func (c *Counters) AdoptLandscape(ctx context.Context, l engine.Landscape) error
 	return c.do(ctx, func() { c.landscape = l })
 }
 
-// Pools returns the sorted names of all pools for which a rebuild was begun.
+// Pools returns the sorted names of all pools for which a rebuild was begun, or which Pool has returned.
 func (c *Counters) Pools(ctx context.Context) (names []string, err error) {
 	err = c.do(ctx, func() { names = slices.AppendSeq([]string{}, maps.Keys(c.pools)) })
 	slices.Sort(names)

@@ -34,7 +34,7 @@ type Landscape interface {
 	Type() string
 	// Name is the name of the nth binding or Shoot. n is from 1 to 9, so that names have the order of their numbers.
 	Name(n int) string
-	// Create creates a binding; Change changes its labels behind the worker's back.
+	// Create creates a binding; Change changes it as another client of the API does.
 	Create(b engine.Binding)
 	Change(name string, edit func(b *engine.Binding))
 	Remove(name string)

@@ -77,8 +77,9 @@ type guard struct {
 }
 
 // New returns a handler that serves next to permitted users. It calls warn with the reason if the page is not
-// served, if a secret's file or the issuer cannot be read, if a login at the issuer fails, and if an address
-// has to wait after failed logins. Requests for the issuer's keys end with ctx.
+// served, if the password, the token or the issuer cannot be read, if exchanging an issuer's code for a token fails,
+// and, at most once a minute, if an address has to wait after failed logins. Requests for the issuer's metadata and
+// keys end with ctx.
 func New(ctx context.Context, a Rules, next http.Handler, now func() time.Time, warn func(string)) http.Handler {
 	g := &guard{Rules: a, next: next, warn: warn, attempts: newAttempts(now, warn)}
 	if a.OIDC.Issuer != "" {
@@ -110,22 +111,22 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // attempt checks the request's Authorization header, and answers the request. If too many logins from its
-// address have failed, it answers 429 without a check.
+// address have failed, it answers 429 without a check, unless it remembers the header from a successful login.
 func (g *guard) attempt(w http.ResponseWriter, r *http.Request) {
 	who, err := g.try(r, r.Header.Get("Authorization"), g.knows)
 	g.answer(w, r, err, visit{who, func() error { _, err := g.knows(r); return err }})
 }
 
-// tooMany is the error of a request that was not checked, since too many logins from its address have failed. It is
-// the time to wait.
+// tooMany is the error of a request that was not checked, since too many logins from its address have failed. Its
+// value is the time to wait.
 type tooMany time.Duration
 
 func (tooMany) Error() string {
 	return "too many logins from your address have failed; wait, and try again"
 }
 
-// try checks the request's credential. It returns a tooMany instead of checking it if too many logins from its
-// address have failed, and otherwise the result of check.
+// try checks the request's credential. It returns a tooMany, without a call of check, if attempts.begin says to wait,
+// and otherwise the result of check.
 func (g *guard) try(r *http.Request, credential string, check func(*http.Request) (who string, err error)) (string, error) {
 	ended, wait := g.attempts.begin(credential, prefixOf(r.RemoteAddr))
 	if wait > 0 {
@@ -136,7 +137,7 @@ func (g *guard) try(r *http.Request, credential string, check func(*http.Request
 	switch {
 	case err == nil, errors.Is(err, errNotInGroup):
 		ended(succeeded)
-	case expired, errors.Is(err, errIssuer): // that a token is over is seen without asking the issuer
+	case expired, errors.Is(err, errIssuer): // an expired token is no attempt to guess
 		ended(undecided)
 	default:
 		ended(failed)

@@ -49,7 +49,7 @@ type result int
 const (
 	succeeded result = iota
 	failed
-	undecided // the issuer, whose keys are needed, was not reached
+	undecided // the ID token has expired, or the issuer's metadata or keys could not be read
 )
 
 // begin takes one attempt from the allowance of the address; a credential that is remembered needs none. If none
@@ -62,7 +62,7 @@ func (a *attempts) begin(credential string, from netip.Prefix) (ended func(resul
 	digest := sha256.Sum256([]byte(credential))
 	if a.right[digest] {
 		return func(how result) {
-			if how == failed { // the secret has changed since the last login, or the ID token is over
+			if how == failed { // the secret or the issuer's key has changed since the last login
 				a.end(digest, nil, how)
 			}
 		}, 0
@@ -94,7 +94,7 @@ func (a *attempts) end(digest [sha256.Size]byte, mine *allowance, how result) {
 	a.keep(digest)
 }
 
-// remember notes a credential of a login that has succeeded elsewhere.
+// remember remembers a credential that succeeded without begin: the ID token of a login at the issuer.
 func (a *attempts) remember(credential string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

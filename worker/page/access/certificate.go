@@ -20,8 +20,8 @@ type certificate struct {
 }
 
 // TLSConfig serves the certificate in two files, which are reread at each handshake. If they are unreadable
-// or do not match, as between two writes, the previous pair is served, and warn is called once for each
-// error. TLSConfig returns an error if the files are invalid at the start.
+// or do not match, as between two writes, the previous pair is served, and warn is called unless the previous
+// handshake had the same error. TLSConfig returns an error if the files are invalid at the start.
 func TLSConfig(cert, key string, warn func(string)) (*tls.Config, error) {
 	c := &certificate{cert: cert, key: key, warn: warn}
 	if err := c.read(); err != nil {

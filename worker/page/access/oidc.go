@@ -65,14 +65,15 @@ const (
 // errNotInGroup is the error of a user who is known but in no permitted group.
 var errNotInGroup = errors.New("you are logged in, but in no group of telemetry.page.oidc.groups")
 
-// errIssuer is returned if the issuer cannot be reached.
+// errIssuer is the error if the issuer's metadata or keys cannot be read, or were not requested since that failed
+// less than issuerPause ago.
 var errIssuer = errors.New("the issuer of telemetry.page.oidc cannot be asked; the worker's log says why")
 
 // login authenticates users at the issuer. The browser's cookies have the state of a user's login, so that
 // each of several workers behind one address can go on with it.
 type login struct {
 	OIDC
-	ctx  context.Context // of the requests for the issuer's keys
+	ctx  context.Context // of the requests for the issuer's metadata and keys
 	http *http.Client
 	warn func(string)
 	now  func() time.Time
@@ -81,7 +82,7 @@ type login struct {
 	provider *oidc.Provider // nil until the issuer was reached
 	verifier *oidc.IDTokenVerifier
 	tried    time.Time
-	keyless  time.Time // when the keys could not be fetched last
+	keyless  time.Time // when fetching the keys last failed
 }
 
 func newLogin(ctx context.Context, o OIDC, now func() time.Time, warn func(string)) *login {
@@ -129,8 +130,9 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// keyRequests has no request for the issuer's keys for issuerPause after they could not be fetched: what is asked
-// meanwhile is no failed login, and so is not limited.
+// keyRequests sends requests for the issuer's keys, but none within issuerPause after one failed. Without the pause,
+// each login would send one: a login that needs keys which cannot be fetched does not count as failed, so attempts
+// does not limit it.
 type keyRequests struct{ of *login }
 
 func (k keyRequests) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -169,8 +171,9 @@ func (l *login) unreached(err error) error {
 	return errIssuer
 }
 
-// undecided returns errIssuer for the error of a token whose key could not be fetched, which go-oidc tells by its text
-// only, and any other error as it is. That the request has ended is no fault of the issuer's.
+// undecided returns errIssuer if err says that the keys for a token could not be fetched; go-oidc says so only in the
+// text of the error. It returns any other error as it is, and also err after the end of ctx: a viewer that ends its
+// request must not make a guess count as undecided.
 func (l *login) undecided(ctx context.Context, err error) error {
 	if ctx.Err() != nil || !strings.HasPrefix(err.Error(), "failed to verify signature: fetching keys ") {
 		return err

@@ -28,7 +28,7 @@ func Viewer(r *http.Request) string {
 }
 
 // Stands reports whether an admitted request would be admitted now: it checks the password, the token or the
-// session's end again. A stream calls it before each update.
+// session's cookie again. A stream calls it before each update.
 func Stands(r *http.Request) bool {
 	v, is := r.Context().Value(visitKey{}).(visit)
 	return !is || v.knows == nil || v.knows() == nil

@@ -1,5 +1,5 @@
 // Package campaign plays many histories, reports what they consisted of, and shortens those that fail. It
-// also lists the mutants: the rules whose absence a campaign has to detect.
+// also lists the mutants, and the histories that fail or failed once, which tests play.
 package campaign
 
 import (
@@ -26,22 +26,22 @@ type Campaign struct {
 
 	Dir  string          // each failing history is written here, shortened and whole; "" for nowhere
 	Stop <-chan struct{} // once closed, no further history begins
-	Tell func(Report)    // called with the progress every tellEvery; may be nil
+	Tell func(Report)    // called with the progress, at most every tellEvery; may be nil
 }
 
 // Report is the outcome of a campaign.
 type Report struct {
 	Of        Campaign
 	Histories int   // played; after the end of the campaign, their seeds follow Seed without a gap
-	Events    []int // of each history, in order
+	Events    []int // of each history; sorted at the end of the campaign
 	Steps     int
 	Simulated time.Duration
 	Took      time.Duration
 	Befell    map[plans.Kind]int
-	Failed    []simulation.Result // by seed
+	Failed    []simulation.Result // by seed at the end of the campaign
 }
 
-// tellEvery is the interval between two calls of Tell.
+// tellEvery is the shortest interval between two calls of Tell.
 const tellEvery = 10 * time.Second
 
 // Run plays the histories, several at a time.
@@ -100,7 +100,7 @@ func (c Campaign) stopped() bool {
 	}
 }
 
-// keep writes a failing history to a file: first its brief form, then all of it.
+// keep writes a failing history to a file: first the brief form of the shortened history, then all of it.
 func (c Campaign) keep(t *testing.T, failed simulation.Result) {
 	t.Helper()
 	if err := os.MkdirAll(c.Dir, 0o750); err != nil {
@@ -126,7 +126,7 @@ func (r *Report) add(got simulation.Result) {
 	}
 }
 
-// Missing returns the kinds that never occurred.
+// Missing returns the requests, and those of the kinds, that never occurred.
 func (r Report) Missing(kinds []plans.Kind) (missing []plans.Kind) {
 	for _, k := range slices.Concat(plans.Requests, kinds) {
 		if r.Befell[k] == 0 {

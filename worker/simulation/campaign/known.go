@@ -2,17 +2,17 @@ package campaign
 
 import "github.com/hap-worker/hap-worker/worker/simulation/plans"
 
-// Failure is a known fault that is not fixed yet, and a history that shows it. After a fix, TestKnownFailures
-// fails until the fault is removed from the list.
+// Failure is a fault of the code or of a check, and a history that shows it, or showed it before the fault was
+// fixed (CuredNarrow).
 type Failure struct {
 	Name   string
-	Edge   int          // its line in the list of edges
+	Edge   int          // not used
 	Seed   uint64       // the seed at which the search begins
 	Kinds  []plans.Kind // the faults that a plan draws from
 	Breaks string       // the prefix of the violation
 }
 
-// Failures are the known failures.
+// Failures are the faults that are not fixed yet. TestKnownFailures fails until a fixed one is removed.
 var Failures []Failure
 
 // Cured maps the seeds of histories that failed once, drawn from plans.FirstFaults, to their causes.
@@ -39,7 +39,7 @@ var Cured = map[uint64]string{
 	246538705:  "the directory was looked for where no epoch was in force",
 }
 
-// CuredNarrow is Cured for plans that draw from other faults: fewer, or all.
+// CuredNarrow are histories that failed once, of plans that draw from other faults than plans.FirstFaults.
 var CuredNarrow = []Failure{
 	{Name: "an answer was held to the limit of when it was given", Seed: 865, Kinds: []plans.Kind{
 		plans.Reconfigured, plans.TwoMasters, plans.AnswerLost, plans.Delay, plans.Death,

@@ -32,7 +32,7 @@ var (
 	confirming = []plans.Kind{plans.LabelDirty, plans.LabelCleaned, plans.Delay}
 )
 
-// Mutants are the mutants that a campaign has to detect.
+// Mutants are the mutants that TestMutants has to detect.
 var Mutants = []Mutant{
 	{"epoch", "1", "a directory from before a loss is believed", 108, losses},
 	{"key", "1", "what a Redis has lost is taken for what never was", 2, keys},

@@ -23,8 +23,8 @@ var simpler = []func(*plans.Plan) bool{
 	func(p *plans.Plan) bool { was := p.Tenants; p.Tenants--; return was > 1 },
 }
 
-// Shorten looks for a shorter plan with a violation of the same class: fewer items, then fewer workers,
-// bindings and tenants, no network and no limit, then no steps between the items. It plays at most tries
+// Shorten looks for a shorter plan with a violation of the same class: fewer items, then fewer workers and
+// bindings, no network, no limit and fewer tenants, then at most one step between items. It plays at most tries
 // histories.
 func Shorten(t *testing.T, r simulation.Result, mutant string, tries int) simulation.Result {
 	t.Helper()

@@ -1,4 +1,4 @@
-// Package gate holds the calls of all processes of a simulation until the scheduler chooses them.
+// Package gate holds calls of all processes of a simulation until the scheduler chooses them.
 package gate
 
 import (
@@ -37,7 +37,7 @@ type Call struct {
 	ready  time.Time // before this time, the scheduler cannot choose it
 	answer chan error
 
-	// Changed under the gate's lock, read by the scheduler only.
+	// Used by the scheduler; the caller sets Left, under the gate's lock.
 	Left    bool // its caller has given up
 	Done    bool // it has taken effect
 	Outcome error
@@ -81,9 +81,9 @@ func Actor(ctx context.Context) string {
 	return actor
 }
 
-// Pass takes a call through the gate: it blocks until the call has returned, its context has ended or the history
-// is over. In the latter two cases left is true: the effect may still come, so the caller must not read what the
-// effect writes.
+// Pass takes a call through the gate: it blocks until the call has returned, its context has ended or the history is
+// over; if the process is dead, until the history is over. In all cases but the first left is true: the effect may
+// still come, so the caller must not read what the effect writes.
 func (g *Gate) Pass(ctx context.Context, c *Call) (left bool, err error) {
 	if c.By.Dead() {
 		<-g.over
@@ -131,8 +131,8 @@ func (g *Gate) enter(c *Call) (straight bool) {
 	return false
 }
 
-// Ask takes a call with a result through the gate. It returns the zero value if the call may still take
-// effect later.
+// Ask takes a call with a result through the gate. It returns the zero value if the call has not taken effect
+// or its caller has given up.
 func Ask[T any](ctx context.Context, g *Gate, c Call, do func(context.Context) (T, error)) (out T, err error) {
 	var none T
 	c.Do = func() (err error) {

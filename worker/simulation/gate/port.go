@@ -37,7 +37,7 @@ func (p Port) expired(ctx context.Context, write bool) error {
 	return context.Cause(ctx)
 }
 
-// Failed is the error of a call whose effect is unknown to its caller.
+// Failed is the error of a call without an answer: its caller cannot know whether a write took effect.
 func (p Port) Failed(write bool) error {
 	switch {
 	case p == Gardener && write:
@@ -51,7 +51,7 @@ func (p Port) Failed(write bool) error {
 	}
 }
 
-// Refused is the error of a call that had no effect.
+// Refused is the error of a call that the dependency refuses: it has no effect.
 func (p Port) Refused() error {
 	switch p {
 	case Gardener:

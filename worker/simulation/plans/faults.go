@@ -11,7 +11,7 @@ const (
 	Delay      Kind = "a call is delayed beyond every time-out"
 )
 
-// The faults of processes and of the world.
+// The faults of processes and of the world, and unusual requests.
 const (
 	Death        Kind = "a process dies and another starts"
 	Stopping     Kind = "a process is stopped and another starts"
@@ -51,7 +51,7 @@ const (
 	RedisFull    Kind = "Redis is full for a while, and refuses what writes"
 )
 
-// OfProcesses are the faults of a running process.
+// OfProcesses are the faults that need a running process at once.
 var OfProcesses = []Kind{Death, Stopping, CacheLags, ClockJumps, Auditing, Forgetting}
 
 // Faults are the faults that histories draw from: all, except those that would lead to a known failure

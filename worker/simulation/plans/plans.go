@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Kind is the kind of an item: a request, a fault of the world, or a fault of a call.
+// Kind is the kind of an item: a request or the like, a fault of the world, or a fault of a call.
 type Kind string
 
-// The requests.
+// The requests, and what happens to clusters.
 const (
 	Provision   Kind = "provision"
 	Again       Kind = "the same request again"
@@ -23,14 +23,14 @@ const (
 	ClusterGone Kind = "a cluster is gone at last"
 )
 
-// Requests are the kinds that are requests.
+// Requests are the kinds that are no faults.
 var Requests = []Kind{Provision, Again, Another, Deprovision, Release, Resolve, Cluster, ClusterGone}
 
 // Item is one line of a plan.
 type Item struct {
 	Kind  Kind
-	After int // steps after the item before
-	N, M  int // choose among the candidates at that time
+	After int // at most After+1 steps of the scheduler come before it
+	N, M  int // choose among the candidates at that time, and the variant
 }
 
 func (i Item) String() string { return fmt.Sprintf("%s (%d, %d) after %d", i.Kind, i.N, i.M, i.After) }
@@ -47,8 +47,8 @@ type Plan struct {
 	Items    []Item
 }
 
-// Draw draws the plan of a seed. Each plan uses only some of the kinds, so that a failure that another fault
-// would hide is found, too.
+// Draw draws the plan of a seed. A plan uses only some of six or more kinds, so that a failure that another
+// fault would hide is found, too.
 func Draw(seed uint64, kinds []Kind) Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := Plan{
@@ -57,7 +57,7 @@ func Draw(seed uint64, kinds []Kind) Plan {
 	var some []Kind
 	for _, k := range kinds {
 		rarity := 3
-		if len(kinds) < 6 { // so few kinds are all used
+		if len(kinds) < 6 { // so few kinds are all used, except Large
 			rarity = 1
 		}
 		if k == Large { // as expensive as a hundred histories
@@ -118,7 +118,7 @@ func (p Plan) Without(i, j int) Plan {
 	return p
 }
 
-// AtOnce returns the plan without steps before the items i to j-1.
+// AtOnce returns the plan with at most one step before each of the items i to j-1.
 func (p Plan) AtOnce(i, j int) Plan {
 	p.Items = slices.Clone(p.Items)
 	for ; i < j; i++ {

@@ -13,7 +13,7 @@ var Tenants = []string{"ga-1", "ga-2", "ga-3"}
 // longest is the maximal wait of a request, also with the deadline FarOff.
 const longest = 10 * time.Minute
 
-// FarOff is a deadline beyond the years that a reply can encode.
+// FarOff is a deadline that in UTC is beyond the years that a reply can encode.
 var FarOff = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.FixedZone("", -3600))
 
 // Settings are the part of the configuration that changes while workers run.
@@ -45,7 +45,7 @@ func (s Settings) Decisions() *terms.Decisions {
 	return decisions
 }
 
-// MayHaveSeveral reports whether the tenant may have several accounts in any configuration of the history.
+// MayHaveSeveral reports whether the tenant may have several accounts in some configuration of the history.
 func (s Settings) MayHaveSeveral(tenant string) bool {
 	return s.Limit > 0 && (tenant == Tenants[0] || tenant == Tenants[1])
 }

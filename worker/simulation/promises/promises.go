@@ -1,4 +1,4 @@
-// Package promises checks the invariants of docs/protocol.md while nothing is in flight: Redis must be
+// Package promises checks invariants of docs/protocol.md while nothing is in flight: Redis must be
 // consistent, and agree with ledger and labels. Simulated histories and the fault schedule on real servers
 // use the same checks.
 package promises
@@ -16,7 +16,7 @@ import (
 // Facts are the contents of all stores at rest.
 type Facts struct {
 	InForce  map[string]events.Reply   // by runtime: its assignment in force
-	Answered map[Claim]bool            // the claims of the answered assignments
+	Answered map[Claim]bool            // claims that runtimes were answered with: they end with their last runtime
 	Bindings map[string]engine.Binding // by name, as they are in Gardener
 	Shoots   []engine.Shoot            // as they are in Gardener
 	Records  map[In]account.Record     // from Redis
@@ -27,7 +27,7 @@ type Facts struct {
 	Exceptions
 }
 
-// Exceptions are exempt from the invariants: changes by hand, and waits that rule 12 permits.
+// Exceptions are exempt from some checks: what was changed by hand or forgotten, and waits that rule 12 permits.
 type Exceptions struct {
 	Edited  map[string]bool // bindings that were changed by hand
 	Excused map[string]bool // runtimes whose event was deleted by hand, or whose replies retention has deleted
@@ -57,7 +57,7 @@ type Claim struct {
 // Report is called for each violation.
 type Report func(invariant, format string, args ...any)
 
-// Counts compares Redis with its own records and with the ledger (I1, I6).
+// Counts compares the runtimes in Redis with the counts there, and with the ledger and the Shoots (I1, I6).
 func (f Facts) Counts(bad Report) {
 	on := f.clusters()
 	counted := map[In]int{}
@@ -131,8 +131,8 @@ func (f Facts) Labels(bad Report) {
 	}
 }
 
-// byHand reports whether a binding with runtimes was changed by hand, or an event of one of them deleted.
-// Such a drift is reported, but not repaired automatically.
+// byHand reports whether a binding with runtimes was changed by hand, or one of them is excused. Workers
+// report a drift of such a binding, but do not repair it by themselves.
 func (f Facts) byHand(b engine.Binding) bool {
 	return f.Record(b).Count > 0 && (f.Edited[b.Name] || slices.ContainsFunc(f.on(b.Name), func(id string) bool { return f.Excused[id] }))
 }
@@ -172,8 +172,8 @@ func (f Facts) label(b engine.Binding, r account.Record, bad Report) {
 	}
 }
 
-// waits reports whether all runtimes of an unconfirmed binding wait for blocks: it is labelled only when one of
-// them gets some. It is claimed rather than claiming if it drained before, and its tenant came back.
+// waits reports whether all runtimes of an unconfirmed binding wait for blocks: the binding is labelled only when
+// one of them gets some. Its state is claimed (InUse), not claiming, if it drained and its tenant came back.
 func (f Facts) waits(r account.Record, binding string) bool {
 	on := f.on(binding)
 	return (r.State == account.Claiming || r.State == account.InUse && !r.Confirmed) && len(on) > 0 && !slices.ContainsFunc(on, func(id string) bool { return !f.Waits[id] })

@@ -10,11 +10,11 @@ import (
 // brief is the maximal number of steps in a brief.
 const brief = 60
 
-// named matches names of runtimes, bindings and requests, and network blocks.
+// named matches names of runtimes, bindings and most requests, and network blocks.
 var named = regexp.MustCompile(`\b(?:rt|b|p|d|r|x)-[0-9]+\b|\b[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/[0-9]+\b`)
 
-// Brief returns at most 60 steps: the last ones that touch a name in the violation, then the last faults
-// and installs, then the last steps that share a name with those.
+// Brief returns at most 60 steps, in their order. It chooses first the last ones that touch a name in the violation,
+// then the last faults and installs, then the last steps that share a name with those.
 func (t *Trace) Brief(violation string) string {
 	about := map[string]bool{}
 	for _, name := range named.FindAllString(violation, -1) {
