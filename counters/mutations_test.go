@@ -200,6 +200,7 @@ var mutations = []mutation{
 	{"repair", "in use again", "elseif rec.state == 'draining' then\n  rec.state = 'claimed'\nend", "end"},
 	{"repair", "waits no more", "shrink('ZREM', KEYS[6], id)\nset(3, id, to)", "set(3, id, to)"},
 	{"repair", "goes on behind it", "if tonumber(ARGV[6]) > KEYS.sequence then", "if false then"},
+	{"repair", "gone as it was read", "if get(3, id) ~= ARGV[2] then return {'OK', 0} end\ndepart", "depart"},
 	{"repair", "only idle ones drain", "rec.count > 0 or rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end\nrec.state, rec.pristine = 'draining'", "rec.generation ~= tonumber(ARGV[2]) then return {'OK', 0} end\nrec.state, rec.pristine = 'draining'"},
 	{"repair", "never back", "if KEYS.sequence >= tonumber(ARGV[1]) then return {'OK', 0} end", ""},
 

@@ -7,6 +7,23 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 )
 
+// departure is a Lua function that takes a runtime off its binding, if it has one, and replaces its record by a
+// tombstone, which it returns.
+const departure = `
+local function depart(id, rt)
+  local gone = {state = 'gone', binding = '', sequence = next_sequence(), request = '',
+    confirmed = false, origin = '', tenant = rt.tenant}
+  if rt.state == 'assigned' then
+    gone.binding = rt.binding
+    unassign(rt.binding, id, rt.confirmed)
+  elseif rt.state == 'waiting' then
+    gone.request = rt.request
+  end
+  put_runtime(id, gone, rt.state == 'waiting')
+  return gone
+end
+`
+
 // releaseScript makes a runtime gone, and takes it off its binding if it has one (rule 7). The record of the
 // gone runtime keeps the request that waited, so that a repeat names it again.
 //
@@ -19,7 +36,7 @@ import (
 //	Returns {'OK', binding, tenant, generation, sequence, count, state, repeated, request that waited,
 //	1 if the runtime is another tenant's, 1 if it has left the pool since its place was read, 1 if nothing was
 //	done because there is no record}
-var releaseScript = script.New("release runtime", []string{script.Joined, records}, `
+var releaseScript = script.New("release runtime", []string{script.Joined, records, departure}, `
 local id = ARGV[1]
 local rt, left = arrived(id, tonumber(ARGV[3]))
 if left then return {'OK', '', '', 0, num(rt.sequence), 0, 'free', 0, '', 0, 1, 0} end
@@ -28,19 +45,7 @@ local repeated = rt.state == 'gone'
 if ARGV[2] ~= '' and rt.tenant ~= '' and rt.tenant ~= ARGV[2] and (not repeated or rt.binding ~= '' or rt.request ~= '') then
   return {'OK', '', '', 0, 0, 0, 'free', 0, '', 1, 0, 0}
 end
-if not repeated then
-  local gone = {state = 'gone', binding = '', sequence = next_sequence(), request = '',
-    confirmed = false, origin = '', tenant = rt.tenant}
-  if rt.state == 'assigned' then
-    gone.binding = rt.binding
-    unassign(rt.binding, id, rt.confirmed)
-  elseif rt.state == 'waiting' then
-    gone.request = rt.request
-  end
-  local waited = rt.state == 'waiting'
-  rt = gone
-  put_runtime(id, rt, waited)
-end
+if not repeated then rt = depart(id, rt) end
 local out = {'OK', rt.binding, '', 0, num(rt.sequence), 0, 'free', repeated and 1 or 0, rt.request, 0, 0, 0}
 if rt.binding ~= '' then
   local rec = get_binding(rt.binding)

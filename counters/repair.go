@@ -91,6 +91,26 @@ func (s *Store) Restore(ctx context.Context, pool, runtime string, was, rt accou
 	return s.mend(ctx, restoreScript, pool, []string{runtime, rt.Binding}, runtime, before, packRuntime(rt), rt.Binding, pack(should), rt.Sequence)
 }
 
+// releaseUnchangedScript makes a runtime gone if its record is as it was read.
+//
+//	KEYS    -> see records
+//	ARGV[1] -> runtime
+//	ARGV[2] -> its record as it was read, packed
+//
+//	Returns {'OK', 1 if it is gone by that}
+var releaseUnchangedScript = script.New("release unchanged", []string{records, departure}, `
+local id = ARGV[1]
+if get(3, id) ~= ARGV[2] then return {'OK', 0} end
+depart(id, get_runtime(id))
+return {'OK', 1}
+`)
+
+// ReleaseUnchanged is ReleaseRuntime for a runtime that is assigned or waits, if its record still equals was. It
+// reports whether the runtime became gone by it. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+func (s *Store) ReleaseUnchanged(ctx context.Context, pool, runtime string, was account.Runtime) (bool, error) {
+	return s.mend(ctx, releaseUnchangedScript, pool, []string{runtime}, runtime, packRuntime(was))
+}
+
 // dropAdoptedScript removes a runtime that was read only from a Shoot (account.Adopted).
 //
 //	KEYS    -> see records

@@ -19,7 +19,7 @@ var (
 	low        = pick[int64](0, 1, 2, 3, 4)
 	suggests   = rapid.SliceOfNDistinct(rapid.Custom(drawSeen), 0, 4, func(s account.Seen) string { return s.Binding })
 	limits     = pick(0, 1, 2, 2)
-	repairs    = pick("recount", "drop adopted", "doubt", "drain idle", "raise", "restore")
+	repairs    = pick("recount", "drop adopted", "doubt", "drain idle", "raise", "restore", "release unchanged")
 	asked      = pick("locate", "depart", "forget", "begin forgetting", "move", "build")
 	places     = pick(pool, "gcp_cf-sa30")
 	strategies = pick("", account.FillMostPopulated, account.FillFirst, account.RoundRobin)
@@ -314,6 +314,8 @@ func (p *pair) repair(t *rapid.T) {
 			return m.Doubt(p.ctx, pool, binding, g)
 		case "drain idle":
 			return m.DrainIdle(p.ctx, pool, binding, g)
+		case "release unchanged":
+			return m.ReleaseUnchanged(p.ctx, pool, runtime, was)
 		case "restore":
 			return m.Restore(p.ctx, pool, runtime, was, p.answered(runtime, binding), p.owned(binding))
 		}

@@ -39,7 +39,7 @@ var ErrNotInForce = fmt.Errorf("another epoch is in force: %w", ErrNotBuilt)
 // results permit nothing outside of it.
 var contained = []string{
 	"confirm", "revoke", "mark freed", "take back", "observe", "forget", "forget place",
-	"recount", "restore", "drop adopted", "doubt", "drain idle", "raise", "pause", "status", "queue",
+	"recount", "restore", "release unchanged", "drop adopted", "doubt", "drain idle", "raise", "pause", "status", "queue",
 	"set parents", "foreign ranges", "restore ranges", "room of ranges",
 }
 

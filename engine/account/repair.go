@@ -54,6 +54,19 @@ func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, er
 	return true, nil
 }
 
+// ReleaseUnchanged is ReleaseRuntime for a runtime that is assigned or waits, if its record still equals was: no request
+// has been decided on it since. It reports whether the runtime became gone by it. It may return ErrNotBuilt.
+func (p *Pool) ReleaseUnchanged(runtime string, was Runtime) (bool, error) {
+	if p.epoch == "" {
+		return false, ErrNotBuilt
+	}
+	if was == (Runtime{}) || p.runtimes[runtime] != was {
+		return false, nil
+	}
+	p.depart(runtime, was)
+	return true, nil
+}
+
 // DropAdopted deletes a runtime that was adopted from a Shoot onto this binding, and that no request relies on, after
 // the Shoot is gone. It keeps the last runtime of a claim: the deprovision, which is still to come, drains the claim.
 // DropAdopted reports whether it deleted the runtime. It may return ErrNotBuilt.

@@ -196,8 +196,7 @@ func (r *redis) mend(p *account.Pool, d account.Drift) (changed bool, err error)
 	case account.RuntimeMissing, account.ShootUnknown, account.RuntimeElsewhere:
 		return p.Restore(d.Runtime, d.Entry, d.Wanted, d.Should)
 	case account.RuntimeGoneAlready:
-		left, err := p.ReleaseRuntime(d.Runtime, "", 0)
-		return !left.Repeated, err
+		return p.ReleaseUnchanged(d.Runtime, d.Entry)
 	case account.WaitingUnknown:
 		return p.Forget(d.Runtime, d.Entry.Sequence)
 	case account.RuntimeUnknown:

@@ -33,13 +33,13 @@ type Records interface {
 type Repairer interface {
 	Recount(ctx context.Context, pool, binding string) (bool, error)
 	Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error)
+	ReleaseUnchanged(ctx context.Context, pool, runtime string, was account.Runtime) (bool, error)
 	DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error)
 	Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error)
 	DrainIdle(ctx context.Context, pool, binding string, generation int64) (bool, error)
 	Raise(ctx context.Context, pool string, sequence int64) (bool, error)
 	Locate(ctx context.Context, runtime, pool string) (account.Place, error)
 	Forget(ctx context.Context, pool, runtime string, sequence int64) (bool, error)
-	ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error)
 	TakeBack(ctx context.Context, pool, runtime, request, tenant string) error
 	Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error)
 }

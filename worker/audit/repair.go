@@ -28,14 +28,18 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	case account.RuntimeMissing, account.ShootUnknown, account.RuntimeElsewhere:
 		return a.restore(ctx, d)
 	case account.RuntimeGoneAlready:
-		return a.release(ctx, d, true)
+		return a.Repairer.ReleaseUnchanged(ctx, d.Pool, d.Runtime, d.Entry)
 	case account.RuntimeUnknown:
 		return a.takeBack(ctx, d)
 	case account.WaitingUnknown:
 		return a.Repairer.Forget(ctx, d.Pool, d.Runtime, d.Entry.Sequence) // only under this sequence, since the runtime may be assigned by now
 	case account.ShootGone:
-		if d.Remedy() == account.DrainOnly {
-			return a.release(ctx, d, drainIdle)
+		switch {
+		case d.Remedy() != account.DrainOnly:
+		case drainIdle:
+			return a.Repairer.ReleaseUnchanged(ctx, d.Pool, d.Runtime, d.Entry)
+		default:
+			return false, nil
 		}
 		// The entry of the directory stays: a provision may just have read it.
 		return a.Repairer.DropAdopted(ctx, d.Pool, d.Runtime, d.Binding)
@@ -56,16 +60,6 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	default:
 		return false, nil
 	}
-}
-
-// release takes a runtime off its account, as its deprovision would; an account without other runtimes then drains. It
-// does nothing unless agreed, and returns false for a runtime that was gone already.
-func (a *Audit) release(ctx context.Context, d account.Drift, agreed bool) (bool, error) {
-	if !agreed {
-		return false, nil
-	}
-	gone, err := a.Repairer.ReleaseRuntime(ctx, account.Place{Pool: d.Pool}, d.Runtime, "")
-	return err == nil && !gone.Repeated, err
 }
 
 // restore puts an assignment back. It first locates the runtime: the directory shows whether the runtime was

@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/worker/audit"
+	"github.com/hap-worker/hap-worker/worker/memory"
 )
 
 // mender records the repairs in order.
@@ -39,9 +40,9 @@ func (m *mender) DropAdopted(_ context.Context, _, runtime, binding string) (boo
 	return true, nil
 }
 
-func (m *mender) ReleaseRuntime(_ context.Context, place account.Place, runtime, _ string) (account.Departure, error) {
-	m.calls = append(m.calls, fmt.Sprintf("release %s in %s", runtime, place.Pool))
-	return account.Departure{}, nil
+func (m *mender) ReleaseUnchanged(_ context.Context, pool, runtime string, _ account.Runtime) (bool, error) {
+	m.calls = append(m.calls, fmt.Sprintf("release %s in %s", runtime, pool))
+	return true, nil
 }
 
 // A runtime whose Shoot is gone leaves its account. If it is the last one of a claim, it leaves only if the operator
@@ -71,6 +72,45 @@ func TestShootThatIsGone(t *testing.T) {
 				t.Errorf("it does %q, want %q", m.calls, c.want)
 			}
 		})
+	}
+}
+
+// While an operator thinks about a report, the runtime whose Shoot is gone may be answered with its account. Then the
+// account stays claimed, although the operator agrees that idle ones drain.
+func TestRuntimeAnsweredSinceTheReport(t *testing.T) {
+	t.Parallel()
+	ctx, redis := t.Context(), memory.NewCounters()
+	adopted := account.Runtime{State: account.RuntimeAssigned, Binding: "a", Sequence: 1, Confirmed: true, Origin: account.Adopted, Tenant: "ga"}
+	if mine, err := redis.BeginRebuild(ctx, "aws", "t", time.Now(), 0); !mine || err != nil {
+		t.Fatal(mine, err)
+	}
+	installed, err := redis.Install(ctx, "aws", "t", account.Snapshot{
+		Sequence: 1, Runtimes: map[string]account.Runtime{"rt-1": adopted},
+		Bindings: map[string]account.Record{"a": {State: account.InUse, Tenant: "ga", Generation: 1, Count: 1, Confirmed: true}},
+	})
+	if !installed || err != nil {
+		t.Fatal(installed, err)
+	}
+	rec, err := redis.Binding(ctx, "aws", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := account.Drift{Kind: account.ShootGone, Pool: "aws", Binding: "a", Runtime: "rt-1", Record: rec, Entry: adopted}
+	if d, err := redis.Assign(ctx, "aws", account.Request{Runtime: "rt-1", Request: "op-1", Tenant: "ga"}); d.Binding != "a" || err != nil {
+		t.Fatal(d, err)
+	}
+	mends := &audit.Audit{Repairer: redis}
+	if changed, err := mends.Repair(ctx, gone, true); changed || err != nil {
+		t.Error("it was released under its new request:", changed, err)
+	}
+	if rec, err := redis.Binding(ctx, "aws", "a"); rec.State != account.InUse || err != nil {
+		t.Error(rec, err)
+	}
+	if gone.Entry, err = redis.RuntimeIn(ctx, "aws", "rt-1"); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := mends.Repair(ctx, gone, true); !changed || err != nil {
+		t.Error("it was not released as it is:", changed, err)
 	}
 }
 

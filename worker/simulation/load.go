@@ -31,7 +31,6 @@ type request struct {
 // client is the publishers' knowledge of a runtime.
 type client struct {
 	id, tenant, plan string
-	asked            int      // provisions of it; not read
 	leaves           bool     // its tenant, or an operator, has deprovisioned it (see world.leaves)
 	ended            []string // who has deprovisioned it: tenants, "" for an operator
 }
@@ -137,7 +136,6 @@ func (w *world) askProvision(i plans.Item) bool {
 }
 
 func (w *world) provision(rt *client, i plans.Item) *request {
-	rt.asked++
 	p := &events.Provision{RuntimeID: rt.id, GlobalAccountID: rt.tenant, Plan: rt.plan, ReplyTo: "_INBOX." + rt.tenant}
 	if i.M%5 == 0 {
 		p.Deadline = time.Now().Add(time.Duration(i.M%60) * time.Second)

@@ -13,28 +13,6 @@ import (
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
 )
 
-// master is a Redis server that accepts writes.
-type master struct {
-	name     string
-	counters *memory.Counters
-	ranges   *memory.Ranges
-}
-
-func newMaster(name string) *master {
-	return &master{name: name, counters: memory.NewCounters(), ranges: memory.NewRanges()}
-}
-
-// copy returns another server with the present data of the master.
-func (m *master) copy(name string) *master {
-	return &master{name: name, counters: m.counters.Copy(), ranges: m.ranges.Copy()}
-}
-
-// restart simulates another server process on the same data: no place counts as built any more (rule 1).
-func (m *master) restart() {
-	m.counters.Restart()
-	m.ranges.Restart()
-}
-
 // bucketOf is the bucket of a runtime in the directory, as a list of places.
 func bucketOf(runtime string) []string { return []string{account.BucketOf(runtime)} }
 
@@ -306,16 +284,18 @@ func (s store) Restore(ctx context.Context, pool, runtime string, was, rt accoun
 	})
 }
 
-func (s store) DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error) {
-	return scripted(ctx, s, "drop adopted", runtime, func(ctx context.Context, c *memory.Counters) (bool, error) {
-		return c.DropAdopted(ctx, pool, runtime, binding)
+func (s store) ReleaseUnchanged(ctx context.Context, pool, runtime string, was account.Runtime) (bool, error) {
+	return scripted(ctx, s, "release unchanged", runtime, func(ctx context.Context, c *memory.Counters) (bool, error) {
+		return c.ReleaseUnchanged(ctx, pool, runtime, was)
 	})
 }
 
-func (s store) DrainIdle(ctx context.Context, pool, binding string, generation int64) (bool, error) {
-	return scripted(ctx, s, "drain idle", binding, func(ctx context.Context, c *memory.Counters) (bool, error) {
-		return c.DrainIdle(ctx, pool, binding, generation)
-	})
+func (s store) DropAdopted(ctx context.Context, pool, rt, on string) (bool, error) {
+	return scripted(ctx, s, "drop adopted", rt, func(ctx context.Context, c *memory.Counters) (bool, error) { return c.DropAdopted(ctx, pool, rt, on) })
+}
+
+func (s store) DrainIdle(ctx context.Context, pool, name string, g int64) (bool, error) {
+	return scripted(ctx, s, "drain idle", name, func(ctx context.Context, c *memory.Counters) (bool, error) { return c.DrainIdle(ctx, pool, name, g) })
 }
 
 func (s store) Raise(ctx context.Context, pool string, sequence int64) (bool, error) {

@@ -308,3 +308,25 @@ func (w *world) bad(invariant, format string, args ...any) {
 		w.note("", w.violation, "", "")
 	}
 }
+
+// master is a Redis server that accepts writes.
+type master struct {
+	name     string
+	counters *memory.Counters
+	ranges   *memory.Ranges
+}
+
+func newMaster(name string) *master {
+	return &master{name: name, counters: memory.NewCounters(), ranges: memory.NewRanges()}
+}
+
+// copy returns another server with the present data of the master.
+func (m *master) copy(name string) *master {
+	return &master{name: name, counters: m.counters.Copy(), ranges: m.ranges.Copy()}
+}
+
+// restart simulates another server process on the same data: no place counts as built any more (rule 1).
+func (m *master) restart() {
+	m.counters.Restart()
+	m.ranges.Restart()
+}

@@ -31,6 +31,7 @@ type Machine interface {
 
 	Recount(ctx context.Context, pool, binding string) (bool, error)
 	Restore(ctx context.Context, pool, runtime string, was, rt account.Runtime, should account.Record) (bool, error)
+	ReleaseUnchanged(ctx context.Context, pool, runtime string, was account.Runtime) (bool, error)
 	DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error)
 	Doubt(ctx context.Context, pool, binding string, generation int64) (bool, error)
 	DrainIdle(ctx context.Context, pool, binding string, generation int64) (bool, error)

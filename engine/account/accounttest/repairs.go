@@ -9,8 +9,9 @@ import (
 )
 
 // repairing runs a command of a repair, and reports whether the line is one: recount BINDING, drop-adopted RUNTIME
-// BINDING, doubt BINDING g=N, drain-idle BINDING g=N, raise seq=N, and restore RUNTIME. restore has three lines of
-// input: the runtime's record as it was (or none), its new record, and the record for a binding that has none.
+// BINDING, doubt BINDING g=N, drain-idle BINDING g=N, raise seq=N, release-unchanged RUNTIME, and restore RUNTIME.
+// release-unchanged has a line of input, the runtime's record as it was. restore has three: the same (or none), the
+// runtime's new record, and the record for a binding that has none.
 func (s *Story) repairing(ctx context.Context, l line) (string, bool, error) {
 	var ok bool
 	var err error
@@ -25,6 +26,8 @@ func (s *Story) repairing(ctx context.Context, l line) (string, bool, error) {
 		ok, err = s.m.DrainIdle(ctx, l.pool(), l.name(0), l.number("g"))
 	case "raise":
 		ok, err = s.m.Raise(ctx, l.pool(), l.number("seq"))
+	case "release-unchanged":
+		ok, err = s.m.ReleaseUnchanged(ctx, l.pool(), l.name(0), parseRuntime(strings.Fields(l.d.Input)))
 	case "restore":
 		ok, err = s.restore(ctx, l)
 	default:

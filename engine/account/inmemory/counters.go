@@ -206,6 +206,11 @@ func (c *Counters) Restore(ctx context.Context, pool, runtime string, was, rt ac
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.Restore(runtime, was, rt, should) })
 }
 
+// ReleaseUnchanged makes a runtime gone whose record still equals was.
+func (c *Counters) ReleaseUnchanged(ctx context.Context, pool, runtime string, was account.Runtime) (bool, error) {
+	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.ReleaseUnchanged(runtime, was) })
+}
+
 // DropAdopted removes a runtime that was adopted from a Shoot, from this binding.
 func (c *Counters) DropAdopted(ctx context.Context, pool, runtime, binding string) (bool, error) {
 	return step(ctx, c, c.pool, pool, func(p *account.Pool) (bool, error) { return p.DropAdopted(runtime, binding) })
