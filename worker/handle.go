@@ -145,8 +145,8 @@ func (h *Handler) handle(ctx context.Context, a *attempt) outcome {
 	if err == nil {
 		return out
 	}
-	if bulkhead.Held(err) {
-		awaitTurn(ctx)
+	if bulkhead.Held(err) && !awaitTurn(ctx, h.ackWait) {
+		return notNow(ctx, err) // those whose turn it is wait for NATS
 	}
 	return h.postponed(ctx, a, err)
 }

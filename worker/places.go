@@ -144,19 +144,22 @@ func leavePlace(ctx context.Context) {
 	}
 }
 
-// awaitTurn blocks the event of ctx, which an open circuit holds up, until fewer than heldTurns such events
-// are being answered, or until ctx ends. An event that still counts toward Options.Concurrency does not wait:
-// queued events need its handler.
-func awaitTurn(ctx context.Context) {
+// awaitTurn blocks the event of ctx, which an open circuit holds up, until fewer than heldTurns such events are being
+// answered, or until longest has passed or ctx has ended: then it returns false. An event that still counts toward
+// Options.Concurrency does not wait: queued events need its handler.
+func awaitTurn(ctx context.Context, longest time.Duration) bool {
 	in, is := ctx.Value(placeKey{}).(*inWork)
 	if !is || !in.left || in.turn {
-		return
+		return true
 	}
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
 	select {
 	case in.turns <- struct{}{}:
 		in.turn = true
 	case <-ctx.Done():
 	}
+	return in.turn
 }
 
 // placeKey is the context key of an event's *inWork.

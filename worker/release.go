@@ -114,7 +114,7 @@ func (h *Handler) emptied(ctx context.Context, r events.Reply, pool string, left
 		became, err = h.MarkDirty(within, pool, left.Binding, left.Tenant, left.Generation)
 	}
 	if unavailable(err) && (bulkhead.Held(err) || within.Err() != nil) {
-		awaitTurn(ctx)
+		awaitTurn(ctx, h.budget)
 		became, err = dirtying.InUse, nil
 	}
 	if errors.Is(err, engine.ErrRefused) {
