@@ -28,10 +28,10 @@ func (t Type) mayGet(status Status) bool {
 	return !others
 }
 
-// Comparable reports whether a reply is a shadow's decision on a provision that can be compared with
-// KEB's choice. A Superseded reply is not: its runtime was already gone.
+// Comparable reports whether a reply is a shadow's decision on a provision, the only event with a plan, that can be
+// compared with KEB's choice. A Superseded reply is not: its runtime was already gone.
 func (r Reply) Comparable() bool {
-	if r.RuntimeID == "" || r.GlobalAccountID == "" || r.Error != nil && r.Error.Code == contract.CodeSuperseded {
+	if r.RuntimeID == "" || r.GlobalAccountID == "" || r.Plan == "" || r.Error != nil && r.Error.Code == contract.CodeSuperseded {
 		return false
 	}
 	return r.Status == StatusAssigned || r.Status == StatusWaiting || r.Status == StatusRejected

@@ -168,3 +168,31 @@ func TestNewEventHasThePayloadOfItsType(t *testing.T) {
 		t.Error("an unknown type has a payload")
 	}
 }
+
+// A shadow compares decisions on provisions only. All replies name the tenant of their event, also to a resolve and a
+// deprovision.
+func TestComparable(t *testing.T) {
+	t.Parallel()
+	of := events.Reply{RuntimeID: "rt", GlobalAccountID: "ga"}
+	provision, superseded := of, of
+	provision.Plan, superseded.Plan, superseded.Error = "aws", "aws", &events.ReplyError{Code: contract.CodeSuperseded}
+	for _, c := range []struct {
+		name   string
+		reply  events.Reply
+		status events.Status
+		want   bool
+	}{
+		{"assigned", provision, events.StatusAssigned, true},
+		{"waiting", provision, events.StatusWaiting, true},
+		{"rejected", provision, events.StatusRejected, true},
+		{"a runtime that was gone", superseded, events.StatusRejected, false},
+		{"a rejected resolve or deprovision", of, events.StatusRejected, false},
+		{"resolved", of, events.StatusResolved, false},
+		{"released", of, events.StatusReleased, false},
+	} {
+		c.reply.Status = c.status
+		if got := c.reply.Comparable(); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
+		}
+	}
+}

@@ -60,15 +60,15 @@ func (c *Client) Note(ctx context.Context, n engine.Note) error {
 	if n.Written {
 		err := c.patchEvent(ctx, n.Name, count)
 		if !apierrors.IsNotFound(err) { // the API server forgets events after an hour
-			return c.noted(err)
+			return noted(err, true)
 		}
 	}
 	of, err := c.getObject(ctx, n.Binding)
 	if err != nil {
-		return c.noted(err)
+		return noted(err, false)
 	}
 	if err := c.createEvent(ctx, n, of, count); !apierrors.IsAlreadyExists(err) {
-		return c.noted(err)
+		return noted(err, true)
 	}
 	return nil
 }
@@ -102,9 +102,10 @@ func (c *Client) patchEvent(ctx context.Context, name string, count eventCount) 
 		Param("fieldManager", kube.FieldManager).Body(body).Do(ctx), &object{})
 }
 
-func (c *Client) noted(err error) error {
+// noted returns the error of Note for that of a request, which was a write or a read.
+func noted(err error, write bool) error {
 	if err == nil {
 		return nil
 	}
-	return named("gardener: write an event", verdict.Of(err, true), err)
+	return named("gardener: write an event", verdict.Of(err, write), err)
 }

@@ -68,6 +68,7 @@ func TestNote(t *testing.T) {
 		"forgotten":        {written, map[string]int{"PATCH": 404}, []string{"PATCH " + theEvents + "/aws-1.0f", "GET " + theBinding, "POST " + theEvents}, nil},
 		"no right":         {note, map[string]int{"POST": 403}, []string{"GET " + theBinding, "POST " + theEvents}, engine.ErrRefused},
 		"server fails":     {written, map[string]int{"PATCH": 503}, []string{"PATCH " + theEvents + "/aws-1.0f"}, engine.ErrUnknownResult},
+		"the read fails":   {note, map[string]int{"GET": 503}, []string{"GET " + theBinding}, engine.ErrUnavailable},
 		"no such binding":  {note, map[string]int{"GET": 404}, []string{"GET " + theBinding}, errMissing},
 	} {
 		api := &eventsAPI{status: c.status, uid: "u-1"}

@@ -38,6 +38,12 @@ func (c *Client) repeat(ctx context.Context, op string, call func(context.Contex
 		backoff.WithMaxElapsedTime(c.opts.Budget))}
 	pause.until, pause.limited = ctx.Deadline()
 	var last, answered, stop error
+	pause.again = func() bool {
+		if !verdict.Limited(last) {
+			stop = engine.AttemptFailed(ctx, named(op, verdict.Again, last))
+		}
+		return stop == nil
+	}
 	err := backoff.Retry(func() error {
 		last = call(ctx)
 		if last == nil {
@@ -48,11 +54,6 @@ func (c *Client) repeat(ctx context.Context, op string, call func(context.Contex
 		}
 		if verdict.Of(last, write) != verdict.Again {
 			return backoff.Permanent(last)
-		}
-		if !verdict.Limited(last) {
-			if stop = engine.AttemptFailed(ctx, named(op, verdict.Again, last)); stop != nil {
-				return backoff.Permanent(stop)
-			}
 		}
 		pause.least = retryAfter(last)
 		return last
@@ -68,9 +69,10 @@ func (c *Client) repeat(ctx context.Context, op string, call func(context.Contex
 }
 
 // pauses computes the pauses between attempts: exponential, and at least as long as the server asks
-// for. It stops instead of a pause that would end after the budget or the caller's deadline.
+// for. It stops instead of a pause that would end after the budget or the caller's deadline, or if again returns false.
 type pauses struct {
 	*backoff.ExponentialBackOff
+	again   func() bool // counts an attempt that is to be repeated, and reports whether it may be; callers count the last
 	least   time.Duration
 	until   time.Time
 	limited bool
@@ -82,7 +84,7 @@ func (p *pauses) NextBackOff() time.Duration {
 		return d
 	}
 	d = max(d, p.least)
-	if p.GetElapsedTime()+d > p.MaxElapsedTime || p.limited && time.Until(p.until) < d {
+	if p.GetElapsedTime()+d > p.MaxElapsedTime || p.limited && time.Until(p.until) < d || !p.again() {
 		return backoff.Stop
 	}
 	return d

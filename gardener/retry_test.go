@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func TestNamed(t *testing.T) {
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	exponential := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Millisecond), backoff.WithMaxElapsedTime(time.Minute))
-	if d := (&pauses{ExponentialBackOff: exponential, least: 3 * time.Second}).NextBackOff(); d != 3*time.Second {
+	if d := (&pauses{ExponentialBackOff: exponential, least: 3 * time.Second, again: func() bool { return true }}).NextBackOff(); d != 3*time.Second {
 		t.Errorf("Retry-After of 3 s: %v", d)
 	}
 	if d := (&pauses{ExponentialBackOff: exponential, least: 2 * time.Minute}).NextBackOff(); d != backoff.Stop {
@@ -91,6 +92,31 @@ func TestAttemptsAreTold(t *testing.T) {
 		}, of.told == 0)
 		if told != of.told || (of.told > 0) != errors.Is(err, enough) {
 			t.Errorf("%s: told %d times, %v", of.name, told, err)
+		}
+	}
+}
+
+// TestTheLastAttemptIsNotTold: who calls counts the attempts that are repeated, and the call itself. The error tells
+// whether a working server only asked for a repeat.
+func TestTheLastAttemptIsNotTold(t *testing.T) {
+	t.Parallel()
+	c := newOffline(t, Options{Budget: time.Second, Timeout: time.Second})
+	for _, of := range []struct {
+		name    string
+		failed  error
+		limited bool
+	}{
+		{"unavailable", apierrors.NewGenericServerResponse(http.StatusServiceUnavailable, "get", schema.GroupResource{}, "", "", 2, true), false},
+		{"too many requests", apierrors.NewTooManyRequests("", 2), true},
+	} {
+		ctx := engine.WithAttempts(t.Context(), func(err error) error {
+			t.Errorf("%s: told of %v", of.name, err)
+			return nil
+		})
+		err := c.repeat(ctx, "try", func(context.Context) error { return of.failed }, false)
+		var last interface{ Limited() bool } // as package bulkhead asks
+		if !errors.Is(err, engine.ErrUnavailable) || !errors.As(err, &last) || last.Limited() != of.limited {
+			t.Errorf("%s: %v", of.name, err)
 		}
 	}
 }

@@ -145,7 +145,7 @@ func (w *world) settled(_ context.Context, e observe.Event) {
 		w.tell("%s is served out of the waiting room", e.ID)
 	case e.Outcome == observe.NakWithDelay:
 		// Whether it was asked once more, or held, depends on pauses, which are drawn.
-		_, failure, held := strings.Cut(e.Reason, "the last one with: ")
+		_, failure, held := strings.Cut(e.Reason, "the last failure: ")
 		if !held {
 			failure = e.Reason
 		}

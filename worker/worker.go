@@ -178,8 +178,7 @@ func (w *Worker) InFlight() int {
 }
 
 // Stuck returns an error if an event has been in flight for longer than three times the sum of Options.Budget and
-// Options.AckWait, otherwise nil. The cause is a bug, or that many events wait for their turn (awaitTurn) while NATS
-// does not answer either.
+// Options.AckWait, otherwise nil. No event takes as long, unless a worker has a bug.
 func (w *Worker) Stuck() error {
 	limit := 3 * (w.opts.Budget + w.opts.AckWait)
 	for i := range w.places {
@@ -188,7 +187,7 @@ func (w *Worker) Stuck() error {
 			continue
 		}
 		if took := w.since(at.begun); took > limit {
-			return fmt.Errorf("an event is in work for %s, longer than %s: restart the worker", took.Round(time.Second), limit)
+			return fmt.Errorf("an event has been in work for %s, longer than %s: restart the worker", took.Round(time.Second), limit)
 		}
 	}
 	return nil
@@ -208,7 +207,7 @@ func (w *Worker) Consuming() error {
 	case !w.begun:
 		return errors.New("not started yet")
 	case why != nil:
-		return fmt.Errorf("no events are taken for %s: %w", w.since(since).Round(time.Second), why)
+		return fmt.Errorf("no events have been taken for %s: %w", w.since(since).Round(time.Second), why)
 	default:
 		return nil
 	}
@@ -225,5 +224,5 @@ func (w *Worker) Deaf() error {
 	if lost == nil || w.since(since) <= deafFor {
 		return nil
 	}
-	return fmt.Errorf("no events are taken for %s, longer than %s: %w", w.since(since).Round(time.Second), deafFor, lost)
+	return fmt.Errorf("no events have been taken for %s, longer than %s: %w", w.since(since).Round(time.Second), deafFor, lost)
 }

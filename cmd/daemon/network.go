@@ -108,7 +108,7 @@ func (d *daemon) watchIPAMConfig(ctx, background context.Context) error {
 func (d *daemon) networkRefused(ctx context.Context, source string, err error) {
 	d.networks.refused.Store(true)
 	d.tel.Metrics.Reload(ctx, telemetry.NetworkConfig, err)
-	d.log.Error("rejected the changed network configuration; the last valid one stays in use", "source", source, "error", err)
+	d.log.Error("rejected the changed network configuration; the last valid one, if any, stays in use", "source", source, "error", err)
 }
 
 // takeNetwork applies a network configuration to events that are handled from now on, to waiting requests and to

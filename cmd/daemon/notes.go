@@ -24,7 +24,7 @@ func (d *daemon) newNotes(ctx context.Context) *notes.Notes {
 			d.tel.Metrics.Note(result)
 			switch {
 			case result == notes.Failed && !failing.Swap(true):
-				d.log.Warn("could not write events about bindings; trying again", "error", err)
+				d.log.Warn("could not write an Event about a binding, which is dropped; later ones are tried", "error", err)
 			case result == notes.Written:
 				failing.Store(false)
 			}

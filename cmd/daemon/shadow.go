@@ -62,7 +62,7 @@ func (d *daemon) asShadow(o worker.Options) worker.Options {
 	tell := o.Observer.OnRetry
 	o.Observer.OnRetry = func(ctx context.Context, i observe.Retry) {
 		if errors.Is(i.Err, account.ErrNotBuilt) || errors.Is(i.Err, account.ErrRebuilt) {
-			d.log.DebugContext(ctx, "trying again", "retry", i) // Redis is often rebuilt to follow the broker
+			d.log.DebugContext(ctx, "an attempt failed", "retry", i) // Redis is often rebuilt to follow the broker
 			return
 		}
 		tell(ctx, i)

@@ -50,7 +50,7 @@ func (d *daemon) setup(ctx context.Context) (streams.Consumer, error) {
 		differences = append(differences, theirs...)
 	}
 	for _, difference := range differences {
-		d.log.Warn("a stream differs from the configuration and is left unchanged: " + difference)
+		d.log.Warn("a stream, the consumer or the server differs from the configuration and is left unchanged: " + difference)
 	}
 	return streams.PullConsumer(ctx, d.parts.js, d.parts.subjects.Stream(events.StreamEvents), events.ConsumerWorker)
 }

@@ -33,7 +33,7 @@ func Check(ctx context.Context, c redis.Cmdable) (warnings []string, err error) 
 		warnings = append(warnings, "Redis does not tell its run_id: that it started again with older data cannot be noticed")
 	}
 	if aof, known := info["aof_enabled"]; known && aof != "1" {
-		warnings = append(warnings, "Redis has no append-only file: unless it makes snapshots, every restart means a rebuild from an empty server")
+		warnings = append(warnings, "Redis has no append-only file: a restart loses its data unless it makes snapshots (the records are rebuilt after each restart)")
 	}
 	return warnings, nil
 }

@@ -70,7 +70,7 @@ func (r *run) conclude() (*Report, error) {
 	report.Figures["faults skipped, since the last one of the part was not over"] = r.skipped
 	for what, text := range map[string]string{
 		"log: rebuilds": `"msg":"rebuilt"`, "log: claims revoked": `"msg":"claim revoked"`, "log: claims failed": `"msg":"claim failed"`,
-		"log: events that came again": `"msg":"event will be redelivered"`, "log: attempts repeated": `"msg":"trying again"`,
+		"log: events that came again": `"msg":"event will be redelivered"`, "log: attempts repeated": `"msg":"an attempt failed"`,
 	} {
 		for n := range r.o.Workers {
 			content, _ := os.ReadFile(r.logOf(n))

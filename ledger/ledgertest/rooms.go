@@ -167,6 +167,9 @@ func testForeignWaiting(b *bench) {
 	deadline := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	subject := b.room.Subject("aws+eu", provision("rt", "a"))
 	b.raw(subject, "scribble")
+	if _, found, err := b.room.Get(b.ctx(), subject); found || err != nil {
+		b.t.Errorf("an unreadable message: %t, %v", found, err)
+	}
 	b.enter("other", "b", deadline)
 	b.same("waiting", b.waiting(""), []string{"b"})
 	var addresses []string
@@ -179,7 +182,13 @@ func testForeignWaiting(b *bench) {
 	b.same("addresses", addresses, []string{"rt a true", "other b false", "rt a true"})
 	b.enter("rt", "a", deadline) // beside the unreadable message
 	b.same("waiting too", b.waiting(""), []string{"b", "a"})
-	b.must(b.room.Leave(b.ctx(), subject)) // both
+	b.raw(subject, "scribble") // now the last one
+	w, found, err := b.room.Get(b.ctx(), subject)
+	b.must(err)
+	if !found || w.Event.ID != "a" || !w.Deadline.Equal(deadline) {
+		b.t.Errorf("among unreadable messages: %+v, %t; want a", w, found)
+	}
+	b.must(b.room.Leave(b.ctx(), subject)) // all three
 	addresses = nil
 	b.must(b.room.Addresses(b.ctx(), "", visit))
 	b.same("left", addresses, []string{"other b false"})

@@ -121,7 +121,7 @@ func (i *Intake) take(ctx context.Context, consumer streams.Consumer) error {
 	}
 	defer messages.Stop()
 	defer context.AfterFunc(ctx, messages.Stop)()
-	i.tell("the shadow takes the events: there is no worker")
+	i.tell("the shadow takes the events: no worker has a consumer")
 	for {
 		msg, err := messages.Next()
 		switch {

@@ -142,7 +142,7 @@ func (r *WaitingRoom) After(ctx context.Context, sequence uint64, visit func(Wai
 }
 
 // Get returns the request on a subject, and whether it still waits. If the last message on the subject is
-// unreadable, Get returns no request, and reports the message to OnForeign.
+// unreadable, Get reports the unreadable ones to OnForeign, and returns the last readable one.
 func (r *WaitingRoom) Get(ctx context.Context, subject string) (WaitingRequest, bool, error) {
 	msg, err := r.streams.Message(ctx, r.stream(), streams.Query{LastFor: subject})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -152,7 +152,15 @@ func (r *WaitingRoom) Get(ctx context.Context, subject string) (WaitingRequest, 
 		return WaitingRequest{}, false, fmt.Errorf("reading the waiting request %s: %w", subject, err)
 	}
 	w, err := r.read(msg)
-	return w, err == nil, r.pass(err)
+	if err == nil {
+		return w, true, nil
+	}
+	found := false
+	err = r.each(ctx, subject, func(earlier WaitingRequest) error {
+		w, found = earlier, true
+		return nil
+	})
+	return w, found, err
 }
 
 // State returns the number of messages, unreadable ones included, and the highest sequence that the

@@ -73,7 +73,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return e.Part.String() + ": not asked while calls fail or hang, the last one with: " + e.Last.Error()
+	return e.Part.String() + ": not asked, or not again, while calls fail or hang; the last failure: " + e.Last.Error()
 }
 
 // Held reports whether err is an *Error: a call was not made or not repeated.
@@ -85,7 +85,7 @@ func Held(err error) bool {
 // Options configure bulkheads.
 type Options struct {
 	// Failed reports whether an error counts as a failure of the part. Other errors count as answers, that is as
-	// success; context.Canceled does not count at all.
+	// success. context.Canceled does not count at all.
 	Failed func(Part, error) bool
 	// Hangs is Error.Last of a part that hangs and has never failed.
 	Hangs error
@@ -127,7 +127,7 @@ func Ask[T any](b *Bulkheads, of Part, call func() (T, error)) (answer T, err er
 
 // AskBounded is Ask with at most slots concurrent calls of the part. Further calls block until a slot is free,
 // ctx ends (its cause is returned), or the part hangs (an *Error is returned). If call retries, its context
-// counts each failed attempt (engine.AttemptFailed), and stops the retries while the circuit is open.
+// counts each failed attempt but the last (engine.AttemptFailed), and stops the retries while the circuit is open.
 func AskBounded[T any](ctx context.Context, b *Bulkheads, of Part, call func(context.Context) (T, error)) (answer T, err error) {
 	if p := b.part(of); p != nil {
 		if err := p.take(ctx); err != nil {

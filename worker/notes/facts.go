@@ -21,7 +21,7 @@ func (n *Notes) Observer() observe.Observer {
 			case c.Result == observe.ClaimWritten:
 				n.note(same{binding: c.Binding, reason: engine.NoteClaimed, message: fmt.Sprintf("claimed in pool %s, for runtime %s", c.Pool, c.Runtime)})
 			case c.Result == observe.ClaimRevoked:
-				n.note(same{binding: c.Binding, reason: engine.NoteClaimRevoked, message: "a claim was taken back: by its labels it is another tenant's, dirty, internal or held back, or it is being deleted"})
+				n.note(same{binding: c.Binding, reason: engine.NoteClaimRevoked, message: "a claim was revoked: the account is another tenant's, dirty, internal, cordoned, in another pool or being deleted"})
 			case errors.Is(c.Err, engine.ErrRefused):
 				n.note(same{binding: c.Binding, reason: engine.NoteClaimRefused, message: "the API refuses claims of this account"})
 			}
@@ -66,7 +66,7 @@ func (n *Notes) Changed(b engine.Binding, deleted bool) {
 		n.note(same{binding: b.Name, reason: reason, message: message, version: b.ResourceVersion})
 	}
 	if is.dirty && !was.dirty {
-		changed(engine.NoteDirty, "its last cluster has gone: to be cleaned, and then released")
+		changed(engine.NoteDirty, "marked dirty: to be cleaned, and then released")
 	}
 	switch {
 	case is.cordoned && !was.cordoned:

@@ -132,10 +132,10 @@ func TestTheStoryOfAnAccount(t *testing.T) {
 		d.Changed(engine.Binding{Name: "a.1", Dirty: true}, false) // recreated
 		time.Sleep(time.Minute)
 		const want = `a.1 ClaimRefused x1: the API refuses claims of this account
-a.1 ClaimRevoked x1: a claim was taken back: by its labels it is another tenant's, dirty, internal or held back, or it is being deleted
+a.1 ClaimRevoked x1: a claim was revoked: the account is another tenant's, dirty, internal, cordoned, in another pool or being deleted
 a.1 Claimed x1: claimed in pool aws, for runtime rt-2
 a.1 Cordoned x1: kept from new assignments
-a.1 Dirty x1: its last cluster has gone: to be cleaned, and then released
+a.1 Dirty x1: marked dirty: to be cleaned, and then released
 a.1 Uncordoned x1: may have new assignments again
 a.1 ReleaseRefused x1: a release was refused: NotDirty
 a.1 Released x1: cleaned and free again, by request q-2

@@ -82,7 +82,7 @@ func (o *Observer) Noted(ctx context.Context, n Noted) { tell(ctx, o.OnNoted, n)
 // Refresh reports a comparison of network blocks.
 func (o *Observer) Refresh(ctx context.Context, r Refresh) { tell(ctx, o.OnRefresh, r) }
 
-// Unserved reports the end of a pass over all clusters.
+// Unserved reports the end of a pass over all clusters, or over those that were due.
 func (o *Observer) Unserved(ctx context.Context, u Unserved) { tell(ctx, o.OnUnserved, u) }
 
 // Retention reports the end of a retention pass.

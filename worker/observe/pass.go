@@ -128,8 +128,8 @@ func (i Refresh) LogValue() slog.Value {
 		slog.Int("unblocked", i.Unblocked), slog.Int("conflicts", len(i.Conflicts)))
 }
 
-// Unserved are the clusters that a network rule has come to match and that have no block of it, as a pass over all
-// clusters found them.
+// Unserved are the clusters that a network rule has come to match and that have no block of it, as they were last
+// served.
 type Unserved struct {
 	Clusters map[string]int // by the rule's id; rules without such clusters are left out
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -76,7 +77,8 @@ type Labels struct {
 	Cache    Cache
 	// Every is the pause between two sweeps. Defaults to 15 s. Each pause is up to a fifth longer
 	// (jitter), so that workers do not sweep at the same time. If a sweep takes long, since there are many bindings,
-	// sweeps are left out after it (loop.Pace), unless the sweep failed or found an account to be marked.
+	// sweeps are left out after it (loop.Pace), unless the sweep failed or found an account to be marked, or a label
+	// that the watch reports could not be followed.
 	Every time.Duration
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -86,6 +88,7 @@ type Labels struct {
 	changed map[place]struct{} // reported by the watch, not checked yet
 	signal  chan struct{}
 	pace    loop.Pace
+	missed  atomic.Bool     // the next sweep is due whatever the pace: it has to do what failed
 	waits   map[string]wait // accounts that the last sweep could not mark; the map is replaced, never changed
 }
 
@@ -124,7 +127,7 @@ func (s *Labels) Changed(b engine.Binding, _ bool) {
 }
 
 // Run sweeps and, concurrently, checks the bindings that the watch reports, until ctx ends: a sweep may take minutes to
-// mark accounts.
+// mark accounts. A binding whose check fails is left to the next sweep, so that it does not hold up the others.
 func (s *Labels) Run(ctx context.Context) {
 	s.init()
 	failed := func(err error, after time.Duration) {
@@ -134,7 +137,10 @@ func (s *Labels) Run(ctx context.Context) {
 	}
 	var following sync.WaitGroup
 	following.Go(func() {
-		loop.Run(ctx, loop.Options{Wake: s.signal, Failed: func(err error, _ time.Duration) { failed(err, s.Every) }}, s.followChanged)
+		loop.Run(ctx, loop.Options{Wake: s.signal, Failed: func(err error, _ time.Duration) {
+			s.missed.Store(true)
+			failed(err, s.Every)
+		}}, s.followChanged)
 	})
 	loop.Run(ctx, loop.Options{
 		Start: loop.AtOnce, // labels may have changed while no worker ran

@@ -18,8 +18,8 @@ import (
 
 // everything is one sweep: it compares all labels with Redis (rule 10), and marks accounts that drain or
 // whose marking was interrupted (rule 8). It also requests a check of the epochs (rule 15), since the scripts
-// that it calls succeed on a server whose epochs are not in force, too. While no sweep is due by the pace, it only
-// reads the names of the pools and requests that check.
+// that it calls succeed on a server whose epochs are not in force, too. While no sweep is due, it only reads the names
+// of the pools and requests that check.
 func (s *Labels) everything(ctx context.Context) error {
 	var errs error
 	empty := map[string]vacant{}
@@ -28,7 +28,7 @@ func (s *Labels) everything(ctx context.Context) error {
 		return err
 	}
 	s.Rebuild.Wanted("")
-	if !s.pace.Due() {
+	if missed := s.missed.Swap(false); !missed && !s.pace.Due() {
 		return nil
 	}
 	begin := time.Now()
@@ -53,6 +53,8 @@ func (s *Labels) everything(ctx context.Context) error {
 	}
 	if errs == nil && len(empty) == 0 {
 		s.pace.Rest(begin)
+	} else {
+		s.missed.Store(true) // the rest after an earlier sweep may not be over
 	}
 	return join(errs, s.markVacant(ctx, empty))
 }

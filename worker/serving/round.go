@@ -238,8 +238,9 @@ func (r *round) again() time.Time { return r.present().Add(min(r.Every, retryAft
 const retryAfter = time.Second
 
 // try tries to answer a request, and records what the result means for the others. done is true if the
-// request no longer waits. It returns an error if the caller has to stop: the room cannot be read, ctx has
-// ended, or mostFailures requests have failed in a row (f counts them); with inTurn also if the pool is being rebuilt.
+// request no longer waits. It returns an error if the caller has to stop: the room cannot be read, the attempt failed
+// and ctx has ended, or mostFailures requests have failed in a row (f counts them); with inTurn also if the pool is
+// being rebuilt.
 func (r *round) try(ctx context.Context, e *waitlist.Entry, inTurn bool, f *failures) (done bool, err error) {
 	if e.Gone() {
 		return true, nil
@@ -260,7 +261,7 @@ func (r *round) try(ctx context.Context, e *waitlist.Entry, inTurn bool, f *fail
 	result, err := r.Answer(ctx, Turn{Request: request, Next: inTurn && !r.empty[e.Pool] && !r.down[e.Pool], Lasting: r.reliers.lasting})
 	r.reliers.meet(result.Left, begin)
 	switch {
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		r.later.pool(e.Pool)
 		return false, err
 	case result.Fault == Rebuilding:

@@ -23,7 +23,7 @@ func LogObserver(log *slog.Logger) observe.Observer {
 				log.DebugContext(ctx, "decision", "decision", d)
 			}
 		},
-		OnRetry: func(ctx context.Context, r observe.Retry) { log.WarnContext(ctx, "trying again", "retry", r) },
+		OnRetry: func(ctx context.Context, r observe.Retry) { log.WarnContext(ctx, "an attempt failed", "retry", r) },
 		OnFollowed: func(ctx context.Context, f observe.Followed) {
 			log.InfoContext(ctx, "updated Redis from a label", "followed", f)
 		},
@@ -120,7 +120,7 @@ func (l logObserver) drift(ctx context.Context, d observe.Drift) {
 
 func (l logObserver) extended(ctx context.Context, e observe.Extended) {
 	if e.Err != nil {
-		l.log.WarnContext(ctx, "no free range for a cluster that a network rule now matches; trying again at the next refresh",
+		l.log.WarnContext(ctx, "no free range for a cluster that a network rule now matches; trying again when blocks become free, and at the next refresh",
 			"runtime", e.Runtime, "rule", e.Rule, "error", e.Err)
 		return
 	}

@@ -76,13 +76,13 @@ func TestLogObserver(t *testing.T) {
 		}, `level=INFO msg="updated Redis from a label" followed.binding=b followed.pool=aws followed.change=doubted followed.was="" followed.tenant=""`, ""},
 		{"an attempt that failed", func(o observe.Observer) {
 			o.Retry(t.Context(), observe.Retry{Type: "provision", ID: "p", After: time.Second, Err: broken})
-		}, `level=WARN msg="trying again" retry.type=provision retry.request=p retry.after=1s retry.error="broken pipe"`, ""},
+		}, `level=WARN msg="an attempt failed" retry.type=provision retry.request=p retry.after=1s retry.error="broken pipe"`, ""},
 		{"a rule that matches a cluster now", func(o observe.Observer) {
 			o.Extended(t.Context(), observe.Extended{Runtime: "rt", Rule: "nodes", Request: "x"})
 		}, `level=INFO msg="allotted ranges to a cluster that a network rule now matches" runtime=rt rule=nodes request=x`, ""},
 		{"a rule without room", func(o observe.Observer) {
 			o.Extended(t.Context(), observe.Extended{Runtime: "rt", Rule: "nodes", Err: broken})
-		}, `level=WARN msg="no free range for a cluster that a network rule now matches; trying again at the next refresh" runtime=rt rule=nodes error="broken pipe"`, ""},
+		}, `level=WARN msg="no free range for a cluster that a network rule now matches; trying again when blocks become free, and at the next refresh" runtime=rt rule=nodes error="broken pipe"`, ""},
 		{"a rule whose path is taken", func(o observe.Observer) {
 			o.Skipped(t.Context(), observe.Skipped{Runtime: "rt", Skipped: network.Skipped{Rule: "nodes", Path: "/spec/networking/nodes", By: "other"}})
 		}, `level=WARN msg="skipped a network rule, because another rule already sets the path; the cluster keeps its ranges" runtime=rt rule=nodes path=/spec/networking/nodes takenBy=other`, ""},

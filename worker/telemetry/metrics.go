@@ -75,13 +75,13 @@ func newMetrics(meter metric.Meter, o Options) (*Metrics, error) {
 	if o.TenantLabel {
 		series = maxTenants
 	}
-	m.events = newCounter(b.counter("hap_events_total", "Events settled."), series, m.eventLabels)
+	m.events = newCounter(b.counter("hap_events_total", "Deliveries whose handling has ended, and waiting requests that were served."), series, m.eventLabels)
 	m.eventSeconds = newHistogram(b.histogram("hap_event_duration_seconds", "From the delivery of an event until it is settled.", eventBounds), pair("type", "outcome"))
 	m.decisions = newCounter(b.counter("hap_decisions_total", "Assignments made."), series, m.decisionLabels)
 	m.claims = newCounter(b.counter("hap_claims_total", "Claims of bindings at Gardener."), maxSeries, func(r observe.ClaimResult) []attribute.KeyValue {
 		return []attribute.KeyValue{attribute.String("result", string(r))}
 	})
-	m.claimSeconds = b.histogram("hap_claim_duration_seconds", "From reading a binding until Gardener has answered its claim.", eventBounds)
+	m.claimSeconds = b.histogram("hap_claim_duration_seconds", "Writing the label of a claim, with repeats, until Gardener has answered.", eventBounds)
 	m.toAssign = newHistogram(b.histogram("hap_time_to_assign_seconds", "From when the stream had a request until its assignment was stored, with the time that it waited.", assignBounds), func(pool string) []attribute.KeyValue {
 		return []attribute.KeyValue{attribute.String("pool", pool)}
 	})
@@ -111,12 +111,12 @@ func newMetrics(meter metric.Meter, o Options) (*Metrics, error) {
 	m.observeClocks(&b)
 	m.reloads.observe(&b)
 	observeBuild(&b, o.Build)
-	m.begin()
+	m.begin(o.Shadow)
 	return m, errors.Join(b.errs...)
 }
 
 // begin creates the series of the counters that alerts use, before their first event.
-func (m *Metrics) begin() {
+func (m *Metrics) begin(shadow bool) {
 	ctx := context.Background()
 	for _, result := range observe.ClaimResults() {
 		m.claims.add(ctx, result, 0)
@@ -133,8 +133,12 @@ func (m *Metrics) begin() {
 	for _, result := range notes.Results() {
 		m.notes.add(ctx, result, 0)
 	}
+	subjects := events.Subjects{}
+	if shadow {
+		subjects = subjects.Shadow()
+	}
 	for _, stream := range []string{events.StreamReplies, events.StreamWaiting, events.StreamDead} {
-		m.full.add(ctx, stream, 0)
+		m.full.add(ctx, subjects.Stream(stream), 0)
 	}
 	m.purged.Add(ctx, 0)
 	m.fence.begin(ctx)

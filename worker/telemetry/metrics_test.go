@@ -379,6 +379,19 @@ func BenchmarkEventParallel(b *testing.B) {
 	})
 }
 
+// A shadow counts its own streams: their series are there before the first message without room.
+func TestShadowStreams(t *testing.T) {
+	t.Parallel()
+	got := scrape(t, start(t, Options{Shadow: true}), "hap_stream_full_total{")
+	want := `hap_stream_full_total{mode="shadow",stream="HAP_SHADOW_DEAD"} 0
+hap_stream_full_total{mode="shadow",stream="HAP_SHADOW_REPLIES"} 0
+hap_stream_full_total{mode="shadow",stream="HAP_SHADOW_WAITING"} 0
+`
+	if got != want {
+		t.Errorf("scraped:\n%swant:\n%s", got, want)
+	}
+}
+
 // A shadow's series say so, for alerts to leave them out.
 func TestShadowIsLabelled(t *testing.T) {
 	t.Parallel()

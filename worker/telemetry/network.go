@@ -47,9 +47,9 @@ func (m *Metrics) observeNetwork(b *builder) {
 		m.network.configs.add(context.Background(), result, 0)
 	}
 	addresses := b.gauge("hap_network_addresses", "Addresses of a parent of network ranges, by state.")
-	blocks := b.gauge("hap_network_free_blocks", "Blocks that an injection of a network rule could still give.")
+	blocks := b.gauge("hap_network_free_blocks", "Blocks that an injection of a network rule could still allot.")
 	conflicts := b.gauge("hap_network_conflicts", "Network blocks that are held twice, as the last comparison found.")
-	unserved := b.gauge("hap_network_unserved_clusters", "Clusters that a network rule matches and has no room for, as the last pass over all clusters found them.")
+	unserved := b.gauge("hap_network_unserved_clusters", "Clusters that a network rule has come to match and has no room for.")
 	_, err := b.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		if n := m.network.conflicts.Load(); n != nil {
 			o.ObserveInt64(conflicts, int64(*n))

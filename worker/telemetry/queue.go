@@ -24,7 +24,7 @@ func (m *Metrics) observeQueue(b *builder) {
 	excess, err := b.meter.Int64ObservableCounter("hap_events_handed_back_total",
 		metric.WithDescription("Events that went back to the stream before they were begun, since the queue was full."))
 	b.errs = append(b.errs, err)
-	open := b.gauge("hap_circuit_open", "1 while a part of the world fails or hangs, and is asked once a second only, by dependency and pool.")
+	open := b.gauge("hap_circuit_open", "1 while a dependency fails or hangs and is called only once a second, by dependency and pool.")
 	_, err = b.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		now := m.queue.load.Load()
 		if now == nil {

@@ -72,7 +72,7 @@ func (m *Metrics) observe(b *builder) {
 		built:     b.gauge("hap_redis_built", "1 while Redis holds the pools, 0 while they must be rebuilt."),
 
 		tenants:    m.perTenant,
-		exhaustion: b.seconds("hap_pool_exhaustion_seconds", "Until nobody can claim a binding of the pool any more, if claims go on as of late."),
+		exhaustion: b.seconds("hap_pool_exhaustion_seconds", "Time until no binding of the pool can be claimed, at the recent rate of claims."),
 	}
 	_, err := b.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		if built := m.built.Load(); built != nil {
