@@ -12,7 +12,7 @@ import (
 type Extent struct {
 	Read int       // messages on matching subjects
 	From time.Time // when the oldest of them was stored; zero for none
-	// Bounded says that the limit `most` may have left out messages that were stored at `since` or later.
+	// Bounded says that the limit `most` has left out messages, on any subject, that were stored at `since` or later.
 	Bounded bool
 	// Older says that the stream has messages, on any subject, that were stored before the time `since`.
 	Older bool
@@ -58,7 +58,14 @@ func newest(ctx context.Context, streams Streams, stream string, since time.Time
 	if err != nil {
 		return extent, err
 	}
-	extent.Bounded, extent.Older = first < begin, first > oldest
+	extent.Older = first > oldest
+	if first < begin { // first may lie in a gap, where nothing is left out
+		msg, err := streams.Message(ctx, stream, Query{Sequence: first, NextFor: ">"})
+		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return extent, err
+		}
+		extent.Bounded = err == nil && msg.Sequence < begin
+	}
 	err = read(max(begin, first), func(msg Message) error {
 		if extent.Read++; extent.Read == 1 {
 			extent.From = msg.Time

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -258,6 +259,24 @@ func TestRedisHangs(t *testing.T) {
 		if !s.Queued || slices.ContainsFunc(s.Faults, func(f fault) bool { return f.Part == NATS }) {
 			t.Errorf("queued %t, faults %+v", s.Queued, s.Faults)
 		}
+	})
+}
+
+// TestSlowReading: a state that is not read in time says nothing of the events that the worker takes.
+func TestSlowReading(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := newPage(t, demo(), nil)
+		p.cache.read = func(context.Context) *state {
+			time.Sleep(time.Minute)
+			return &state{}
+		}
+		for path, code := range map[string]int{"/": http.StatusOK, "/pools/aws": http.StatusServiceUnavailable} {
+			if w := get(t, p, path); w.Code != code || !strings.Contains(w.Body.String(), "could not read the state within 5s") || strings.Contains(w.Body.String(), "takes no events") {
+				t.Errorf("%s: %d, want %d and why:\n%s", path, w.Code, code, w.Body)
+			}
+		}
+		time.Sleep(2 * time.Minute) // until the reading has ended
 	})
 }
 

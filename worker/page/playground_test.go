@@ -13,6 +13,7 @@ import (
 func TestPlaygroundIsBounded(t *testing.T) {
 	t.Parallel()
 	p, _ := newPage(t, demo(), nil)
+	quarter := strings.Repeat("aws;", maxRules/4-1) + "aws"
 	for _, c := range []struct {
 		name, fields string
 		code         int
@@ -22,7 +23,9 @@ func TestPlaygroundIsBounded(t *testing.T) {
 		{"far too long", strings.Repeat("x", 6*maxPasted), http.StatusRequestEntityTooLarge, "64 KiB"},
 		{"longer when encoded", "rules:\n  aws\n" + strings.Repeat("  #\n", maxPasted/5), http.StatusOK, "1 rule"},
 		{"too many rules", "rules:\n" + strings.Repeat("  aws\n", maxRules+1), http.StatusOK, "1001 rules are more than the 1000"},
-		{"too many members", "rules: sharedRule: " + strings.Repeat("aws;", maxRules+1), http.StatusOK, "1001 members are more than"},
+		{"too many members", "rules: sharedRule: " + strings.Repeat("aws;", maxRules) + "aws", http.StatusOK, "1001 members are more than"},
+		{"too many members in four lists", "rules:\n  platformRegionRule: " + quarter + "\n  clusterRegionRule: " + quarter + "\n  sharedRule: " + quarter + "\n  euAccessRule: " + quarter + ";aws",
+			http.StatusOK, "1001 members are more than"},
 		{"aliases that grow", "rules:\n  a: &a [x,x,x,x,x,x,x,x,x]\n  b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n  c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
 			"  d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n  e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\n  rule: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\nplan: aws", http.StatusOK, "faults.</strong>"},
 	} {

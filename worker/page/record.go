@@ -50,7 +50,7 @@ func (p *Page) record(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// outcomeText describes the outcome of an event that was not answered.
+// outcomeText describes the outcome of an event that was not answered, or not settled.
 func outcomeText(t trouble) string {
 	switch t.Outcome {
 	case observe.DeadLetter:
@@ -71,7 +71,7 @@ func reasonText(reason string) string {
 	case events.WaitingNetworkMissing:
 		return "there are no network rules"
 	case events.WaitingUnavailable:
-		return "Gardener does not answer"
+		return "Gardener does not answer or refuses the label"
 	default:
 		return reason
 	}

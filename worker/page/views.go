@@ -61,7 +61,8 @@ func (p *Page) state(r *http.Request) *state {
 		return s
 	}
 	s := &state{Taken: p.now(), Faults: []fault{{
-		Part: Worker, Says: fmt.Sprintf("could not read the state within %s; its log and /readyz say more", readWithin),
+		Part: Worker, Says: fmt.Sprintf("could not read the state within %s; its log and /readyz may say why", readWithin),
+		Only: "pools and counts are missing here, which says nothing of the events.",
 	}}}
 	p.outages.date(s.Faults, s.Taken)
 	return s

@@ -198,7 +198,7 @@ func readBinding(ctx context.Context, s *cli.Shell, cfg *config.Config, name str
 }
 
 // recordsOf reads the records of one binding in all pools of Redis and in those that labels name. It leaves out
-// records that say free.
+// records that say free and count no clusters: these stand for none.
 func recordsOf(ctx context.Context, store *counters.Store, name string, labelled []engine.Binding) (view.Records, error) {
 	r := view.Records{Known: map[view.Place]account.Record{}, Pools: map[string]account.Status{}}
 	pools, err := store.Pools(ctx)
@@ -219,7 +219,7 @@ func recordsOf(ctx context.Context, store *counters.Store, name string, labelled
 		mu.Lock()
 		defer mu.Unlock()
 		r.Pools[pool] = account.Status{Built: err == nil}
-		if err == nil && rec.State != account.Free {
+		if err == nil && (rec.State != account.Free || rec.Count > 0) {
 			r.Known[view.Place{Pool: pool, Binding: name}] = rec
 		}
 		return nil

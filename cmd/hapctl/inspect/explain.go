@@ -109,7 +109,11 @@ func (v explanation) said() string {
 }
 
 func accountText(a *view.Binding) string {
-	text := fmt.Sprintf("%s is %s with %s", a.Name, a.Standing, view.ClustersText(a.Clusters.N))
+	clusters := view.ClustersText(a.Clusters.N)
+	if a.Clusters.Unknown {
+		clusters = a.Clusters.String() + " clusters"
+	}
+	text := fmt.Sprintf("%s is %s with %s", a.Name, a.Standing, clusters)
 	switch g := a.Gardener; {
 	case g == nil:
 		return text

@@ -53,9 +53,10 @@ that were considered and why each was rejected, why a new account was claimed, a
 which label writes failed. For a waiting request it shows since when, behind which
 requests and until when. For a deprovision it shows what changed.
 
-The decisions come from the ledger, newest first. The first lines say what Redis and
-the account's label record now. Each account is listed with the clusters that it had
-before the decision; hapctl lists at most ` + fmt.Sprint(account.MaxConsidered) + ` accounts.
+The decisions come from the ledger, the highest decision number first; replies without
+a number come last. The first lines say what Redis and the account's label record now.
+Each account is listed with the clusters that it had before the decision; hapctl lists
+at most ` + fmt.Sprint(account.MaxConsidered) + ` accounts.
 
 NAME is a runtime. If there is no such runtime, hapctl looks for a request, then for
 an account, then for a tenant of that name. --request finds a request whether it is

@@ -134,7 +134,7 @@ func (e *telling) considered() {
 		}
 	}
 	if len(e.decision.Considered) >= account.MaxConsidered {
-		e.say("passed over", "further accounts were looked at than are listed")
+		e.say("passed over", "the list has room for %d; further accounts may have been looked at", account.MaxConsidered)
 	}
 }
 
@@ -204,7 +204,7 @@ func (e *telling) attempts() {
 		case "conflict":
 			e.say("claim", "%s: lost to a conflict, another client wrote the binding meanwhile; read again", a.Binding)
 		case "revoked":
-			e.say("claim", "%s: given up, its label is another tenant's, dirty or of another pool", a.Binding)
+			e.say("claim", "%s: given up: it is another tenant's, dirty, held back, internal, being deleted or of another pool", a.Binding)
 		case "unknown":
 			e.say("claim", "%s: no answer whether the label was written; read again", a.Binding)
 		default:

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,6 +28,7 @@ func TestReasonsOfPassedAccounts(t *testing.T) {
 			Decision: &events.Decision{Pool: pool, Sequence: 1, Considered: all},
 		}
 	}
+	many := slices.Repeat([]events.Considered{considered("a", 2, account.Chosen)}, account.MaxConsidered)
 	barred := waits("aws", 2, considered("a", 2, account.BarredHere), considered("b", 0, account.LessFitting))
 	for _, c := range []struct {
 		name        string
@@ -58,6 +60,8 @@ func TestReasonsOfPassedAccounts(t *testing.T) {
 			"a cordoned shared one", waits("aws+shared", 1, considered("a", 2, account.BarredHere)),
 			"waits", "in pool aws+shared the tenant has no account with room, and none is free for it",
 		},
+		{"a full list", answered("", many...), "passed over", "the list has room for 16; further accounts may have been looked at"},
+		{"one that is not full", answered("", many[1:]...), "passed over", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -127,10 +127,10 @@ draining, waiting to be cleaned or held back, how many clusters they carry, and 
 how many tenants. If you pass a POOL, hapctl shows its accounts as 'hapctl bindings'
 does.
 
-USED/LIMIT compares the number of clusters with the number for which the accounts
-have room, dirty accounts left out. EMPTY-IN estimates how long the free accounts
-last if tenants claim them as fast as in the last day, judged by the newest ` + fmt.Sprint(newestMessages) + `
-replies of the ledger; 'hapctl plan' forecasts better. -o wide shows all counts.
+USED/LIMIT compares the number of clusters with the number for which the free,
+claimed and draining accounts have room. EMPTY-IN estimates how long the free
+accounts last if tenants claim them as fast as in the last day, judged by the newest
+` + fmt.Sprint(newestMessages) + ` replies of the ledger; 'hapctl plan' forecasts better. -o wide shows all counts.
 
 With --history, hapctl draws how many accounts of each pool were in use over the last
 day, or over --since; of a shared pool, and with -o wide of every pool, it draws the

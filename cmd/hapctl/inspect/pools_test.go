@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// TestUnbuiltPool: an unknown count is null in JSON and a dash in the table.
+// TestUnbuiltPool: an unknown count is null in JSON, and a dash in the table and in a sentence.
 func TestUnbuiltPool(t *testing.T) {
 	t.Parallel()
 	at := view.Place{Pool: "aws", Binding: "b"}
@@ -37,6 +37,9 @@ func TestUnbuiltPool(t *testing.T) {
 	want := []string{"aws", "–", "–", "–", "-", "–", "–", "not built", "aws", "-", "-", "1", "–", "–", "0", "1", "–", "-", "–"}
 	if row := detail.row(true); !slices.Equal(row, want) {
 		t.Errorf("the row is %q, want %q", row, want)
+	}
+	if told, want := accountText(&l.Bindings[0]), "b is unknown with – clusters; its label names no tenant; dirty,cordoned"; told != want {
+		t.Errorf("it is told %q, want %q", told, want)
 	}
 }
 

@@ -188,7 +188,7 @@ func readRanges(ctx context.Context, store *counters.Store, state *simulate.Stat
 	return err
 }
 
-// LoadState reads a file of 'hapctl pools save'.
+// LoadState reads a file of 'hapctl pools save'. It returns an error for a file of another format version.
 func LoadState(path string) (*simulate.State, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -201,6 +201,9 @@ func LoadState(path string) (*simulate.State, error) {
 	state := &simulate.State{}
 	if err := json.Unmarshal(text, state); err != nil {
 		return nil, fmt.Errorf("%s is no file of hapctl pools save: %w", path, err)
+	}
+	if state.Version != simulate.Version {
+		return nil, fmt.Errorf("%s has format version %d, this hapctl reads version %d: save it again with 'hapctl pools save'", path, state.Version, simulate.Version)
 	}
 	return state, nil
 }

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/cmd/hapctl/cli"
+	"github.com/hap-worker/hap-worker/cmd/hapctl/view"
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/counterstest"
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker/config"
 	"github.com/hap-worker/hap-worker/worker/simulate"
@@ -33,7 +35,8 @@ func halfBuilt(t *testing.T) (*counters.Store, *config.Config) {
 	begin("gcp")
 	begin("aws")
 	runtimes := map[string]account.Runtime{"rt-1": {State: account.RuntimeAssigned, Binding: "aws-1", Tenant: "ga-1", Sequence: 1, Request: "q", Origin: account.Own}}
-	if _, err := store.Install(t.Context(), "aws", "e1", account.Snapshot{Runtimes: runtimes}); err != nil {
+	held := map[string]account.Record{"aws-held": {State: account.Free, Count: 2}}
+	if _, err := store.Install(t.Context(), "aws", "e1", account.Snapshot{Runtimes: runtimes, Bindings: held}); err != nil {
 		t.Fatal(err)
 	}
 	cfg := config.Default()
@@ -70,5 +73,28 @@ func TestRuntimesOfUnbuiltPool(t *testing.T) {
 	failed := listRuntimes(t.Context(), s, cfg, runtimeFilter{pool: "gcp"})
 	if cli.ExitCode(failed) != cli.ExitFailure || !strings.Contains(failed.Error(), "pool gcp is not built") {
 		t.Errorf("a single pool ends with %v", failed)
+	}
+}
+
+// TestRecordOfHeldAccount: a single account is held if its record says free and counts clusters, as in the list. It
+// has such a record in any pool, with or without labels.
+func TestRecordOfHeldAccount(t *testing.T) {
+	t.Parallel()
+	store, _ := halfBuilt(t)
+	for _, c := range []struct {
+		labelled []engine.Binding
+		want     account.State
+	}{
+		{[]engine.Binding{{Name: "aws-held", HyperscalerType: "aws"}}, account.Held},
+		{nil, account.Missing},
+	} {
+		r, err := recordsOf(t.Context(), store, "aws-held", c.labelled)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := view.SideBySide(r, c.labelled, view.Terms{}).Bindings
+		if len(found) != 1 || found[0].Standing != c.want || found[0].Clusters.N != 2 {
+			t.Errorf("labelled %v: it is shown as %+v, want %s with 2 clusters", c.labelled, found, c.want)
+		}
 	}
 }

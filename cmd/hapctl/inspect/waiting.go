@@ -85,7 +85,7 @@ func (v *waitingView) place() string {
 func (v *waitingView) triedAgain() string {
 	switch v.Reason {
 	case events.WaitingUnavailable:
-		return "it is tried again whenever Gardener answers"
+		return "it is tried again until Gardener takes the label of its account"
 	case events.WaitingNetworkFull:
 		return "it is tried again when network blocks become free"
 	case events.WaitingNetworkMissing:

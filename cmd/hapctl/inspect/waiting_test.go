@@ -37,7 +37,7 @@ func TestPlaces(t *testing.T) {
 func TestNoPlace(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[events.WaitingReason]string{
-		events.WaitingUnavailable:    "Gardener answers",
+		events.WaitingUnavailable:    "until Gardener takes",
 		events.WaitingNetworkFull:    "network",
 		events.WaitingNetworkMissing: "network rules",
 		events.WaitingPoolEmpty:      "not in the queue",

@@ -179,11 +179,11 @@ func (r *replayer) event(ctx context.Context, which string) (dead.Letter, events
 	return l, e, fmt.Errorf("%s was replayed %d times: publish the event under a new id", first, mostReplays)
 }
 
-// tooOld returns an error for a letter older than nats.retention, whose runtime the ledger may have forgotten, unless
-// older letters are wanted.
+// tooOld returns an error for a letter older than nats.retention, unless older letters are wanted: the ledger may have
+// forgotten that its runtime was deprovisioned since, or its account released.
 func (r *replayer) tooOld(l dead.Letter) error {
 	if age := time.Since(l.StoredAt); age > r.keep && !r.older {
-		return cli.Usagef("dead letter %d is %s old, and the ledger forgets runtimes %s after their end: nothing says whether this one was deprovisioned; "+
+		return cli.Usagef("dead letter %d is %s old, and the ledger forgets what ended more than %s ago: it may not know what happened since; "+
 			"ask the owner of the request, and add --older", l.Number, age.Round(time.Hour), r.keep)
 	}
 	return nil

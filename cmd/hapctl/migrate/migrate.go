@@ -259,7 +259,7 @@ func takeCensus(s *cli.Shell, c config.Gardener, from planSource, warn func(stri
 		}
 	}
 	if n := snapshot.Skipped(); n > 0 {
-		s.Say("%s passed over: neither a Shoot nor one of the %s with the label of the hyperscaler type, or of another namespace",
+		s.Say("%s passed over: hapctl reads only Shoots, and %s with the label of the hyperscaler type, of the landscape's namespace",
 			cli.Count(n, "object"), c.Resource)
 	}
 	return snapshot, nil

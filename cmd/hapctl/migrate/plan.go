@@ -229,7 +229,7 @@ func (p *planner) contradictions(b *engine.Binding) []string {
 		{b.Shared && b.Tenant != "", "shared, and of the tenant " + b.Tenant + ": a shared account belongs to nobody"},
 		{b.Shared && b.Dirty, "shared, and dirty: a shared account is never given back, and gets no clusters while it is dirty"},
 		{b.Shared && b.Internal, "shared, and internal: a shared pool leaves internal accounts out"},
-		{!b.Shared && b.Dirty && b.Tenant == "", "dirty, and of no tenant: nobody has given it back"},
+		{!b.Shared && b.Dirty && b.Tenant == "", "dirty, and of no tenant: only an account that a tenant has left has to be cleaned"},
 		{!b.Shared && b.Internal && b.Tenant != "" && !p.decisions.Internal(b.Tenant),
 			"internal, and of the tenant " + b.Tenant + ", which is none of hap.internalGlobalAccounts"},
 		{b.HyperscalerType == "", "the label of the hyperscaler type is empty"},

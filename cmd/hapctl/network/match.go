@@ -84,8 +84,9 @@ func newNetworkPath(s *cli.Shell) *cobra.Command {
 		Short: "Convert a path to a JSON pointer",
 		Long: `Convert a path of an injection to the JSON pointer that hap-worker uses. A path that
 begins with / is a JSON pointer already. hapctl reads any other path like JSONPath:
-a.b, .a.b, a[0], a['b.c']. Inside a name, put a backslash before each of \ . [ ] " '.
-The exit code is 3 if hapctl cannot read the path.
+a.b, .a.b, a[0], a['b.c']. In a name without quotes, put a backslash before each of
+\ . [ ] " ' that belongs to the name. The exit code is 3 if hapctl cannot read the
+path.
 
 With --stdin, each input line is a path as a JSON string. For each line, hapctl
 prints one line: {"pointer":"/a/b"}, or {"error":{…}} with the character and its

@@ -198,7 +198,7 @@ func (p *plan) configure(file string) (any, error) {
 // readConfig reads the file of a line. It refuses standard input, which has the lines.
 func (p *plan) readConfig(file string) (*network.Config, document.Faults, error) {
 	if file == "" || file == "-" {
-		return nil, nil, &engine.Error{Code: engine.CodeInvalidEvent, Err: errors.New("op config names no file"), Hint: `write {"op":"config","file":"new.yaml"}`}
+		return nil, nil, &engine.Error{Code: engine.CodeInvalidEvent, Err: errors.New("op config must name a file; - is standard input, which has the lines"), Hint: `write {"op":"config","file":"new.yaml"}`}
 	}
 	return Read(p.shell, file)
 }

@@ -127,7 +127,7 @@ ConfigMap.`,
 		content := []byte(p.version.Previous)
 		after, err := policy.Parse(content)
 		if err != nil {
-			return connect.InFile(err, "the version before of "+p.at())
+			return connect.InFile(err, "the previous version in "+p.at())
 		}
 		return changePolicy(ctx, s, cfg, &p, &change, content, after, "the previous version")
 	})

@@ -68,7 +68,7 @@ func (p *policyInForce) failed(err error) error {
 		return &cli.ExitError{Code: cli.ExitFailure, Err: fmt.Errorf("there is no %s; check %s", p.at(), policySetting)}
 	}
 	// The error itself is not wrapped: otherwise a request that timed out would end hapctl as if --timeout had passed.
-	return fmt.Errorf("%s; check %s, and the right to get and update the ConfigMap", cli.OneLineOf(err), policySetting)
+	return fmt.Errorf("%s; check %s, and the right to get the ConfigMap (to change it, also to update it)", cli.OneLineOf(err), policySetting)
 }
 
 // at names the file or the ConfigMap of the policy in messages.

@@ -31,7 +31,7 @@ func TestPolicyErrors(t *testing.T) {
 			"ConfigMap garden-kyma/hap-policy at https://api.test has changed since it was read as resourceVersion 12; nothing was changed",
 		},
 		{policyconfig.ErrNoConfigMap, cli.ExitFailure, "there is no ConfigMap garden-kyma/hap-policy at https://api.test"},
-		{policyconfig.ErrRefused, cli.ExitFailure, "the right to get and update the ConfigMap"},
+		{policyconfig.ErrRefused, cli.ExitFailure, "the right to get the ConfigMap (to change it, also to update it)"},
 		{engine.ErrUnknownResult, cli.ExitFailure, engine.ErrUnknownResult.Error()},
 	} {
 		got := p.failed(fmt.Errorf("update ConfigMap garden-kyma/hap-policy: %w\nsecond line", c.err))

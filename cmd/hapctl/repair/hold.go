@@ -100,9 +100,10 @@ func NewPause(s *cli.Shell) *cobra.Command {
 	return pausing(s, true, &cobra.Command{
 		Use:   "pause POOL",
 		Short: "Make all new requests of a pool wait",
-		Long: `Stop new assignments from a pool. Each request waits until its deadline or until you
-run 'hapctl resume'. Present assignments stay, and workers still process deprovisions
-and releases. Redis keeps the pause: if Redis loses its data, the pause is lost too.`,
+		Long: `Stop new assignments from a pool. New requests wait until their deadline or until you
+run 'hapctl resume'; if hap.waiting.timeout is 0, they are refused. Present
+assignments stay, and workers still process deprovisions and releases. Redis keeps
+the pause: if Redis loses its data, the pause is lost too.`,
 		Example: `  hapctl pause aws+eu`,
 	})
 }

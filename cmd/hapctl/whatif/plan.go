@@ -88,7 +88,7 @@ with today's accounts. The forecast leaves out shared pools: they have room for 
 request.
 
 The ledger keeps a runtime's replies for nats.retention after its deprovision, and is
-complete only that far back. --window sets how far back hapctl reads.
+complete only that far back. --window sets how far back hapctl uses it.
 
 --what-if changes the terms and makes a second forecast: limit.PROVIDER=N,
 strategy=NAME, allowedGlobalAccounts=ID,..., rules=FILE, accounts.POOL=N (N
@@ -113,7 +113,7 @@ func NewPlan(s *cli.Shell) *cobra.Command {
 	flags.Var(&f.risk, "risk", "acceptable share of requests that find no account")
 	flags.IntVar(&f.runs, "runs", 1000, "maximum number of replays for each number of accounts")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the random order; the same seed repeats the forecast")
-	flags.Var(&f.window, "window", "how far back to read the ledger (default: nats.retention)")
+	flags.Var(&f.window, "window", "how far back to use the ledger (default: nats.retention)")
 	flags.Var(&f.cleaning, "cleaning", "how long cleaning an account takes if the ledger has no example")
 	flags.StringVar(&f.pool, "pool", "", "`file` of 'hapctl pools save'; replaces the current pools")
 	flags.StringVar(&f.history, "history", "", "`file` of --save-history; replaces the ledger")
@@ -252,12 +252,12 @@ func checkPools(pools map[string]*plannedPool, wanted []string, more map[string]
 	names := strings.Join(slices.SortedFunc(maps.Keys(pools), natural.Compare), ", ")
 	for _, name := range wanted {
 		if pools[name] == nil {
-			return cli.Usagef("no pool %s has dedicated accounts; the pools that have are %s", name, names)
+			return cli.Usagef("no pool %s has dedicated accounts; the pools with dedicated accounts are %s", name, names)
 		}
 	}
 	for name := range more {
 		if pools[name] == nil {
-			return cli.Usagef("--what-if accounts.%s: no pool %s has dedicated accounts; the pools that have are %s", name, name, names)
+			return cli.Usagef("--what-if accounts.%s: no pool %s has dedicated accounts; the pools with dedicated accounts are %s", name, name, names)
 		}
 	}
 	return nil

@@ -171,8 +171,9 @@ with N clusters each, for any provider.
 
 --start replaces the current pools by one pool: it lists tenants, their accounts in
 the order in which they were claimed, and the clusters on each account. The pool is
-the one that serves --plan. It has one additional free account named free; --what-if
-can set another number. Without events, each tenant asks for one cluster.
+the one that serves --plan. Unless it is shared, it has one additional free account
+named free; --what-if can set another number. Without events, each tenant asks for
+one cluster.
 
 In the simulation, labels are written at once, no deadline passes, and an account is
 dirty as soon as its last cluster leaves it. The exit code is the highest of all

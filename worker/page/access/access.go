@@ -77,9 +77,9 @@ type guard struct {
 }
 
 // New returns a handler that serves next to permitted users. It calls warn with the reason if the page is not
-// served, if the password, the token or the issuer cannot be read, if exchanging an issuer's code for a token fails,
-// and, at most once a minute, if an address has to wait after failed logins. Requests for the issuer's metadata and
-// keys end with ctx.
+// served, if the password, the token, the client's secret or the issuer cannot be read, if exchanging an issuer's code
+// for a token fails, and, at most once a minute, if an address has to wait after failed logins. Requests for the
+// issuer's metadata and keys end with ctx.
 func New(ctx context.Context, a Rules, next http.Handler, now func() time.Time, warn func(string)) http.Handler {
 	g := &guard{Rules: a, next: next, warn: warn, attempts: newAttempts(now, warn)}
 	if a.OIDC.Issuer != "" {
@@ -97,7 +97,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, g.Refuses(), http.StatusForbidden)
 	case g.Open() && !localName(r.Host):
 		// DNS rebinding: another site may let its name resolve to this address.
-		http.Error(w, "the operations page answers here by the names localhost and 127.0.0.1 only; "+
+		http.Error(w, "the operations page answers here by localhost or a loopback address only; "+
 			"to give it another name, set a password or a token", http.StatusForbidden)
 	case g.Open():
 		g.admit(w, r, visit{who: prefixOf(r.RemoteAddr).String()})

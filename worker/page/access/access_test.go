@@ -35,7 +35,7 @@ func TestAccess(t *testing.T) {
 		{"loopback asks nobody", Rules{Listen: "127.0.0.1:8080"}, "127.0.0.1:8080", "", 200, "", ""},
 		{"loopback of IPv6", Rules{Listen: "[::1]:8080"}, "[::1]:8080", "", 200, "", ""},
 		{"loopback by name", Rules{Listen: "localhost:0"}, "LOCALHOST:41", "", 200, "", ""},
-		{"another site's name for loopback", Rules{Listen: "127.0.0.1:8080"}, "evil.example:8080", "", 403, "localhost and 127.0.0.1 only", ""},
+		{"another site's name for loopback", Rules{Listen: "127.0.0.1:8080"}, "evil.example:8080", "", 403, "localhost or a loopback address only", ""},
 		{"everywhere without a secret", Rules{Listen: ":8080"}, "localhost:8080", "", 403, "telemetry.page.username", "telemetry.page.tokenFile"},
 		{"an address without a secret", Rules{Listen: "10.0.0.7:8080", Username: "ops"}, "10.0.0.7:8080", "", 403, "10.0.0.7:8080", "is not served"},
 		{"who is it", both, "hap.example", "", 401, "who are you", ""},

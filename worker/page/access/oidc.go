@@ -66,7 +66,8 @@ const (
 var errNotInGroup = errors.New("you are logged in, but in no group of telemetry.page.oidc.groups")
 
 // errIssuer is the error if the issuer's metadata or keys cannot be read, or were not requested since that failed
-// less than issuerPause ago.
+// less than issuerPause ago, or if the client's secret cannot be read. Viewers without a login see it, so it names no
+// file.
 var errIssuer = errors.New("the issuer of telemetry.page.oidc cannot be asked; the worker's log says why")
 
 // login authenticates users at the issuer. The browser's cookies have the state of a user's login, so that
@@ -78,11 +79,12 @@ type login struct {
 	warn func(string)
 	now  func() time.Time
 
-	mu       sync.Mutex
-	provider *oidc.Provider // nil until the issuer was reached
-	verifier *oidc.IDTokenVerifier
-	tried    time.Time
-	keyless  time.Time // when fetching the keys last failed
+	mu         sync.Mutex
+	provider   *oidc.Provider // nil until the issuer was reached
+	verifier   *oidc.IDTokenVerifier
+	tried      time.Time
+	keyless    time.Time // when fetching the keys last failed
+	secretless time.Time // when it was last warned of that the client's secret cannot be read
 }
 
 func newLogin(ctx context.Context, o OIDC, now func() time.Time, warn func(string)) *login {
@@ -178,10 +180,15 @@ func (l *login) undecided(ctx context.Context, err error) error {
 	if ctx.Err() != nil || !strings.HasPrefix(err.Error(), "failed to verify signature: fetching keys ") {
 		return err
 	}
+	return l.failed(&l.keyless, err)
+}
+
+// failed returns errIssuer. It warns of err, unless it did so less than issuerPause ago: any client can cause it.
+func (l *login) failed(warned *time.Time, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := l.now(); now.Sub(l.keyless) >= issuerPause {
-		l.keyless = now
+	if now := l.now(); now.Sub(*warned) >= issuerPause {
+		*warned = now
 		return l.unreached(err)
 	}
 	return errIssuer
@@ -245,13 +252,13 @@ func groupsIn(claim any) (groups []string) {
 	return groups
 }
 
-// client is the page's OAuth client configuration.
+// client is the page's OAuth client configuration. It returns errIssuer if the client's secret cannot be read.
 func (l *login) client(provider *oidc.Provider) (*oauth2.Config, error) {
 	c := &oauth2.Config{ClientID: l.ClientID, RedirectURL: l.RedirectURL, Endpoint: provider.Endpoint(), Scopes: append([]string{oidc.ScopeOpenID}, l.Scopes...)}
 	if l.ClientSecretFile != "" {
 		secret, err := os.ReadFile(l.ClientSecretFile)
 		if err != nil {
-			return nil, fmt.Errorf("telemetry.page.oidc.clientSecretFile: %w", err)
+			return nil, l.failed(&l.secretless, fmt.Errorf("clientSecretFile: %w", err))
 		}
 		c.ClientSecret = strings.TrimSpace(string(secret))
 	}

@@ -263,6 +263,33 @@ func TestIssuerIsDown(t *testing.T) {
 	b.begin(i, "/")
 }
 
+// TestSecretCannotBeRead: a browser that is not logged in learns no path of a file, and fills no log.
+func TestSecretCannotBeRead(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	gone := filepath.Join(t.TempDir(), "client-secret")
+	p, log := i.page(func(r *Rules) { r.OIDC.ClientSecretFile = gone })
+	b := &browser{t: t, page: p, cookies: map[string]string{}}
+	for range 3 {
+		if w := b.get("/"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "cannot be asked") || strings.Contains(w.Body.String(), gone) {
+			t.Errorf("%d: %s", w.Code, w.Body)
+		}
+	}
+	if text := log.String(); strings.Count(text, gone) != 1 || !strings.Contains(text, "no user can log in") {
+		t.Errorf("logged %q", text)
+	}
+	if err := os.WriteFile(gone, []byte("client-secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	callback := b.begin(i, "/")
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	if w := b.get(callback); w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), gone) {
+		t.Errorf("the callback: %d: %s", w.Code, w.Body)
+	}
+}
+
 // TestKeysCannotBeFetched: what cannot be checked for want of keys is no failed login, asks for them once in
 // issuerPause, and ends no session under a key that is known.
 func TestKeysCannotBeFetched(t *testing.T) {
