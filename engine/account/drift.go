@@ -244,7 +244,11 @@ func (c *comparison) assigned(id string, rt Runtime) {
 			d.Wanted = at.runtime()
 		}
 		d.Lacking = at.binding
-		c.note(RuntimeElsewhere, d, "assigned to %s by number %d, in the ledger to %s by %d", rt.Binding, rt.Sequence, at.binding, at.sequence)
+		elsewhere := fmt.Sprintf("in the ledger to %s by %d", at.binding, at.sequence)
+		if at.origin == Adopted {
+			elsewhere = fmt.Sprintf("its Shoot names %s, and the ledger has no assignment", at.binding)
+		}
+		c.note(RuntimeElsewhere, d, "assigned to %s by number %d, %s", rt.Binding, rt.Sequence, elsewhere)
 	case rt.Origin == Adopted:
 		if at.shoot == nil && !c.lodged[id] {
 			c.note(ShootGone, d, "it was read from a Shoot, which is gone")

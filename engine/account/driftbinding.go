@@ -48,7 +48,7 @@ func (c *comparison) binding(name string) {
 		}
 	case b.Pool().Name() != c.pool:
 		if known {
-			c.note(PoolDiffers, Drift{Binding: name}, "its labels name pool %s, Redis has it here %s with %d runtimes", b.Pool().Name(), rec.State, rec.Count)
+			c.note(PoolDiffers, Drift{Binding: name}, "in Gardener it belongs to pool %s, Redis has it here %s with %d runtimes", b.Pool().Name(), rec.State, rec.Count)
 		}
 	case !shared:
 		c.label(b, rec, u)

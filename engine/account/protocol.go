@@ -28,7 +28,7 @@ func AskForRebuild(err error, r Rebuilder, pool string) error {
 
 // ErrRebuilt means that the pool has another epoch than the caller knows: the pool was rebuilt since, perhaps
 // with the directory, and the caller must ask the directory again.
-var ErrRebuilt = errors.New("rebuilt since its directory was asked")
+var ErrRebuilt = errors.New("the pool was rebuilt after the directory was read")
 
 // Permit says what may be written on a binding without runtimes (rule 8). The zero Permit permits nothing.
 type Permit struct {

@@ -5,7 +5,6 @@ package capacity
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -28,7 +27,8 @@ type Pool struct {
 type Account struct {
 	Name   string
 	Tenant string // "" if it is unclaimed
-	// Cleaning is set from the departure of the account's last cluster until the account is free.
+	// Cleaning is set from the departure of the account's last cluster until the account is free. It is also set for an
+	// account that is dirty while clusters run: it gains none, and its cleaning begins when they have gone.
 	Cleaning bool
 }
 
@@ -137,7 +137,7 @@ type Band struct {
 const mostAccounts = 1 << 20
 
 // ErrNeverEnough is returned if even mostAccounts accounts do not keep the risk: there are too many requests.
-var ErrNeverEnough = errors.New("no number of accounts keeps the risk")
+var ErrNeverEnough = fmt.Errorf("even %d accounts do not keep the risk", mostAccounts)
 
 // Plan forecasts a pool. The error is Check's, the context's, or ErrNeverEnough.
 func (p *Pool) Plan(ctx context.Context, o Options) (Forecast, error) {

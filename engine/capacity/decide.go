@@ -79,7 +79,7 @@ func (r *replay) leave(cluster string) error {
 	if err := r.forget(cluster, d.Sequence); err != nil {
 		return err
 	}
-	if d.State != account.Draining {
+	if d.Count > 0 || d.State != account.Draining && d.State != account.Dirtying {
 		return r.serve(tenant)
 	}
 	if _, err := r.rules.BeginDirtying(d.Binding, d.Generation); err != nil {

@@ -113,10 +113,11 @@ func (p *Pool) run(o Options, accounts int, number uint64) (tally, error) {
 // begin builds the pool as it is now, but with as many free accounts as make total accounts.
 func (r *replay) begin() {
 	snapshot := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
-	counts := map[string]int{}
+	counts, holders := map[string]int{}, map[string]string{}
 	for _, c := range r.of.Clusters {
 		name := r.cluster()
 		counts[c.Account]++
+		holders[c.Account] = c.Tenant
 		snapshot.Runtimes[name] = account.Runtime{State: account.RuntimeAssigned, Binding: c.Account, Confirmed: true, Origin: account.Own, Tenant: c.Tenant}
 		r.tenants[name] = c.Tenant
 		r.later(r.of.Demand.Lifetimes.Rest(r.random, c.Age), gone, name)
@@ -126,7 +127,10 @@ func (r *replay) begin() {
 		rec := account.Record{Tenant: a.Tenant, Generation: 1, Confirmed: true, Count: counts[a.Name]}
 		switch {
 		case a.Cleaning:
-			rec.State = account.Dirtying
+			rec.State, rec.Tenant = account.Dirtying, holders[a.Name]
+			if rec.Count > 0 {
+				break // the cleaning begins when the last cluster has gone
+			}
 			r.later(r.of.Demand.Cleanings.Rest(r.random, 0), cleaned, a.Name)
 		case a.Tenant != "":
 			rec.State = account.InUse

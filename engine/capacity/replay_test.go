@@ -72,3 +72,35 @@ func TestLongHorizon(t *testing.T) {
 		}
 	}
 }
+
+// TestCleaningUnderClusters: the cleaning of an account that is dirty while clusters run begins when the last one has
+// gone, and the account gains none until then.
+func TestCleaningUnderClusters(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for _, clusters := range [][]Cluster{
+		{{Tenant: "t", Account: "a"}},
+		{{Tenant: "t", Account: "a", Age: 5 * day}, {Tenant: "t", Account: "a"}},
+		{{Account: "a"}},
+	} {
+		pool := &Pool{
+			Accounts: []Account{{Name: "a", Cleaning: true}}, Clusters: clusters,
+			Demand: Demand{Lifetimes: Fixed(10 * day), Cleanings: Fixed(day)},
+			Terms:  func(string) account.Terms { return account.Terms{} },
+		}
+		o := Options{Horizon: steps * day, Growth: 1, Risk: 0.1, Runs: leastRuns, Seed: 1}
+		f, err := pool.Plan(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, b := range f.Use {
+			if inUse := i < 11; (b.Median == 1) != inUse {
+				t.Errorf("%d clusters: on day %d, %d accounts are in use", len(clusters), i, b.Median)
+			}
+		}
+		pool.Demand.Tenants, pool.Demand.Window = []string{"t"}, 2*day
+		if found, err := pool.run(Options{Horizon: 10 * day, Growth: 1, Seed: 1}, 1, 1); err != nil || found.requests == 0 || found.waited != found.requests {
+			t.Errorf("%d clusters: of %d requests, %d wait, %v", len(clusters), found.requests, found.waited, err)
+		}
+	}
+}

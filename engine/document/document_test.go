@@ -3,6 +3,7 @@ package document_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,6 +170,57 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// secrets are documents that have the word hunter2, most of them by mistake, where the library quotes it or could.
+var secrets = []string{
+	"value: *hunter2", "value: [a, *hunter2, b]", "a: &hunter2 1\nb: *hunter2x", "&hunter2 [*hunter2]", "value: &hunter2", "{<<: *hunter2}",
+	"value: !hunter2 x", "value: !hunter2!x 1", "value: !<hunter2> {a: 1}", "value: !!int hunter2", "value: !!binary hunter2!", "value: !!hunter2",
+	"%TAG !hunter2! x\n---\na: 1", "%hunter2\n---\na: 1", "%YAML hunter2\n---\na: 1", "--- hunter2\n...hunter2\n...",
+	"value: |\nhunter2", "value: |\n    a\n  hunter2\n b", "value: >hunter2\n  a", "value:\n  a: 1\n hunter2", "value:\n\thunter2", "\tvalue: hunter2",
+	"value: hunter2: x", "value: \"hunter2", "value: 'hunter2", "value: \"\\hunter2\"", "value: @hunter2", "value: `hunter2`", "value: hunter2\x01", "value: [hunter2",
+	"value: {a: hunter2", "value: {hunter2: 1, hunter2: 2}", "value: \"\\xffhunter2\"", "? {hunter2: 1}\n: x", "value: {? [hunter2] : x}",
+}
+
+// FuzzPrivate checks that a reader of secrets does not quote them. Names are no secrets.
+func FuzzPrivate(f *testing.F) {
+	for _, content := range secrets {
+		before, after, _ := strings.Cut(content, "hunter2")
+		f.Add(before, after)
+	}
+	f.Fuzz(func(t *testing.T, before, after string) {
+		r := document.Reader{Private: true}
+		for _, n := range r.All([]byte(before + "hunter2" + after)) {
+			n.Value()
+			n.Expected("something else")
+		}
+		if strings.Contains(r.Faults.Error(), "hunter2") {
+			t.Fatal(r.Faults)
+		}
+	})
+}
+
+// TestPrivate puts the secrets below a field, which the worker's files have.
+func TestPrivate(t *testing.T) {
+	t.Parallel()
+	joined := []string{"value: {url:redis://:hunter2@x}", "value: {authorization=hunter2}", "value: {password hunter2}", "value: {pw:hunter2, pw:hunter2}"}
+	for _, content := range slices.Concat(secrets, joined) {
+		if strings.Contains(content, "{hunter2: ") {
+			continue // names are shown
+		}
+		for _, text := range []string{content, "free: {a: 1}\n" + content, "free:\n  " + strings.ReplaceAll(content, "\n", "\n  ")} {
+			r := document.Reader{Private: true}
+			n, ok := r.One([]byte(strings.ReplaceAll(text, "value", "section")), "write something")
+			if ok {
+				section(&strings.Builder{}, n)
+			}
+			for _, fault := range r.Faults {
+				if strings.Contains(fault.Error(), "hunter2") {
+					t.Errorf("%q: %v", text, fault)
+				}
+			}
+		}
+	}
 }
 
 func TestFaults(t *testing.T) {

@@ -74,10 +74,10 @@ func Item[K int | string](path string, key K) string {
 }
 
 // plain reports whether a name needs no brackets in a path.
-func plain(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
-		return c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
-	})
+func plain(name string) bool { return name != "" && !strings.ContainsFunc(name, odd) }
+
+func odd(c rune) bool {
+	return c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
 }
 
 // resolved returns the YAML node, or its target if it is an alias; nil for none.
@@ -147,8 +147,11 @@ func (n Node) Whole() (int, bool) {
 	if !n.Unambiguous() {
 		return 0, false
 	}
-	number, ok := n.Scalar().(int)
-	if !ok {
+	value := n.Scalar()
+	number, ok := value.(int)
+	if _, large := value.(uint64); large {
+		n.Expected("a smaller whole number")
+	} else if !ok {
 		n.Expected("a whole number")
 	}
 	return number, ok

@@ -97,11 +97,11 @@ func (g *gatherer) own(o *Object, y *yaml.Node) {
 		case key.Tag == "!!merge":
 			others = append(others, value)
 		case twice && !merged:
-			r.fault(key.Line, key.Column, Field(g.node.Path, key.Value), Duplicate, "is there twice, first on line %d; keep one", line)
+			r.fault(key.Line, key.Column, g.path(key.Value, value), Duplicate, "is there twice, first on line %d; keep one", line)
 		case !twice:
 			g.seen[key.Value] = key.Line
 			o.Fields = append(o.Fields, Node{
-				reader: r, yaml: value, Path: Field(g.node.Path, key.Value), Name: key.Value,
+				reader: r, yaml: value, Path: g.path(key.Value, value), Name: key.Value,
 				Line: value.Line, Column: value.Column, KeyLine: key.Line,
 			})
 		}
@@ -109,6 +109,15 @@ func (g *gatherer) own(o *Object, y *yaml.Node) {
 	for _, other := range others {
 		g.merge(o, other)
 	}
+}
+
+// path returns the path of a field. {url:x} is a name without a value, since the space is missing: if it may be
+// secret, path cuts it after url.
+func (g *gatherer) path(name string, value *yaml.Node) string {
+	if at := strings.IndexFunc(name, odd); at >= 0 && g.node.reader.Private && value.ShortTag() == "!!null" {
+		name = name[:at] + "…"
+	}
+	return Field(g.node.Path, name)
 }
 
 func (g *gatherer) merge(o *Object, value *yaml.Node) {
@@ -136,7 +145,7 @@ func (g *gatherer) merge(o *Object, value *yaml.Node) {
 func (g *gatherer) over(o *Object, above *yaml.Node) {
 	for i := 0; i+1 < len(above.Content); i += 2 {
 		name, value := above.Content[i].Value, above.Content[i+1]
-		field := Node{reader: g.node.reader, yaml: value, Path: Field(g.node.Path, name), Name: name}
+		field := Node{reader: g.node.reader, yaml: value, Path: g.path(name, value), Name: name}
 		at := slices.IndexFunc(o.Fields, func(f Node) bool { return f.Name == name })
 		switch {
 		case at < 0:

@@ -71,6 +71,9 @@ func (r *Reader) All(content []byte) []Node {
 			if line := locate(content, text); line > 0 {
 				text = fmt.Sprintf("line %d: %s", line, yamlLine.ReplaceAllString(text, ""))
 			}
+			if r.Private {
+				text = unquoted(text)
+			}
 			r.broken(Node{reader: r}, "is no YAML: ", text)
 			return all
 		case len(doc.Content) == 1 && doc.Content[0].ShortTag() != "!!null":
@@ -134,6 +137,21 @@ func (r *Reader) at(line, column int, path string, kind Kind, format string, arg
 }
 
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
+
+// wordless matches errors of the YAML library that have no words of the document.
+var wordless = regexp.MustCompile(`^(did not find|could not find|found|mapping|block|exceeded) `)
+
+// unquoted returns an error of the YAML library without words of the document, which may be secret.
+func unquoted(text string) string {
+	line := yamlLine.FindString(text)
+	switch rest := text[len(line):]; {
+	case strings.HasPrefix(rest, "unknown anchor "): // and its name
+		return line + "an alias has no anchor; put a value that begins with * in quotes"
+	case !wordless.MatchString(rest):
+		return line + "it is not understood"
+	}
+	return text
+}
 
 // broken adds an error of the YAML library as a fault. A line in text takes the place of n's.
 func (r *Reader) broken(n Node, before, text string) {

@@ -214,14 +214,14 @@ func exhaustedHint(rule Rule, in Injection) string {
 	local := func(id string) bool {
 		return slices.ContainsFunc(rule.Injections, func(i Injection) bool { return i.ID == id })
 	}
-	const inParent, inRule = "add a CIDR to one of these parents, or delete clusters that have blocks there", "make a larger block in the rule"
+	const inParent, inRule = "add a CIDR to one of these parents, or delete clusters that have blocks there", "enlarge the block of the rule's earlier injection, by a smaller subnetSize"
 	switch {
 	case !slices.ContainsFunc(in.Parents, local):
 		return inParent
 	case slices.ContainsFunc(in.Parents, func(id string) bool { return !local(id) }):
 		return inParent + ", or " + inRule
 	default:
-		return inRule + ": these are blocks of its earlier injections"
+		return inRule
 	}
 }
 

@@ -32,7 +32,7 @@ func selector(all document.Object) Selector {
 		}
 	}
 	if s.ByIdentity && len(s.Labels)+len(s.Purposes) > 0 {
-		all.Warn(Unused, "matchIdentities outrules the other selectors; they have no effect")
+		all.Warn(Unused, "matchIdentities overrides the other selectors; they have no effect")
 	}
 	return s
 }
@@ -63,7 +63,7 @@ func identities(all document.Object) (bool, []Identity) {
 		case id.Name != "":
 			identities = append(identities, id)
 			if id.Namespace == "" {
-				item.Warn(document.Value, "without a namespace this matches a cluster without one only")
+				item.Warn(document.Value, "there is no namespace: this matches only a cluster without a namespace")
 			}
 		case id.Namespace != "":
 			item.Field("name").Fault(document.Missing, "is missing; a namespace alone names no cluster")

@@ -337,9 +337,9 @@ func (n *naive) exhausted(rule network.Rule, i int, sources []network.Parent, bl
 	switch own {
 	case 0:
 	case len(sources):
-		hint = "make a larger block in the rule: these are blocks of its earlier injections"
+		hint = "enlarge the block of the rule's earlier injection, by a smaller subnetSize"
 	default:
-		hint += ", or make a larger block in the rule"
+		hint += ", or enlarge the block of the rule's earlier injection, by a smaller subnetSize"
 	}
 	return &engine.Error{Code: engine.CodeNetworkExhausted, Err: e, Hint: hint}
 }

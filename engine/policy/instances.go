@@ -29,8 +29,9 @@ func ParseTypeInstances(content []byte) ([]TypeInstance, error) {
 		t := typeInstance(n)
 		if first, twice := seen[t.ID]; twice && t.ID != "" {
 			n.Fault(document.Duplicate, "the id %s is there twice, first on line %d; ids are unique", t.ID, first)
+		} else {
+			seen[t.ID] = n.Line
 		}
-		seen[t.ID] = n.Line
 		all = append(all, t)
 	}
 	if err := r.Faults.Sorted().OrNil(); err != nil {

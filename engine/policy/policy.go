@@ -13,8 +13,6 @@ import (
 // rule for all other interfaces.
 type Policy struct {
 	Rules []Rule // in the order of the document
-
-	byKey map[string]*Rule
 }
 
 // Rule lists the alternatives for one key, the preferred one first. A rule without alternatives denies its
@@ -65,10 +63,6 @@ func Parse(content []byte) (*Policy, error) {
 	}
 	if err := r.Faults.Sorted().OrNil(); err != nil {
 		return nil, err
-	}
-	p.byKey = make(map[string]*Rule, len(p.Rules))
-	for i := range p.Rules {
-		p.byKey[p.Rules[i].Key] = &p.Rules[i]
 	}
 	return p, nil
 }

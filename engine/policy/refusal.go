@@ -90,7 +90,7 @@ func late(source, lacks string) error {
 func noPolicy(wanted Ref) *Refusal {
 	return &Refusal{
 		Reason: NoPolicy, Interface: wanted, text: "no policy is configured",
-		hint: "configure policy.configMap or policy.file, and a catalog",
+		hint: "set policy.catalog, and policy.file if the policy is not in a ConfigMap",
 	}
 }
 

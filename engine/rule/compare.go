@@ -105,7 +105,7 @@ func Compare(before, after *Ruleset) (*Comparison, error) {
 		platform, hyperscaler := c.regions(plan)
 		providers := c.providers(plan)
 		if n := len(platform) * len(hyperscaler) * len(providers); n > mostCompared {
-			return nil, fmt.Errorf("plan %s has %d pairs of regions, more than the %d that are compared", plan, n, mostCompared)
+			return nil, fmt.Errorf("plan %s has %d combinations of regions and providers, more than the %d that are compared", plan, n, mostCompared)
 		}
 		for _, provider := range providers {
 			for _, d := range c.differences(Request{Plan: plan, Provider: provider}, platform, hyperscaler) {

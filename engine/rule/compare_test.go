@@ -90,7 +90,7 @@ func TestCompareProviders(t *testing.T) {
 	}
 }
 
-// TestCompareRefusesTooMany: too many pairs of regions are an error.
+// TestCompareRefusesTooMany: too many combinations of regions and providers are an error.
 func TestCompareRefusesTooMany(t *testing.T) {
 	t.Parallel()
 	texts := []string{"aws"}
@@ -101,7 +101,7 @@ func TestCompareRefusesTooMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rule.Compare(s, s); err == nil || !strings.Contains(err.Error(), "plan aws has 1004004 pairs of regions") {
+	if _, err := rule.Compare(s, s); err == nil || !strings.Contains(err.Error(), "plan aws has 1004004 combinations of regions and providers") {
 		t.Errorf("the error is %v", err)
 	}
 }

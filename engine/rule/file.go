@@ -113,9 +113,14 @@ func (f *File) read(r *document.Reader, root document.Node) {
 	f.labels(top)
 	switch {
 	case len(keys) == 0 && strange: // reported already
+		return
 	case len(keys) == 0:
 		r.Whole(document.Missing, noRules)
+		return
 	case clash(keys):
+		return
+	}
+	switch keys = ofOneForm(keys); {
 	case keys[0].older:
 		f.Older = lists(keys)
 	case keys[0].Null():
@@ -147,27 +152,51 @@ func keysOf(o document.Object) []key {
 	return keys
 }
 
-// clash adds a fault if there are keys of both forms, or keys both below hap and beside it, and reports
-// whether it did.
+// empty reports whether a key has no rule or member.
+func (k key) empty() bool {
+	switch {
+	case k.Null():
+		return true
+	case k.older:
+		return k.Scalar() == ""
+	case k.Sequence():
+		items, _ := k.List()
+		return len(items) == 0
+	}
+	return false
+}
+
+// clash adds a fault if there are keys of both forms that are not empty, or keys both below hap and beside it, and
+// reports whether it did.
 func clash(keys []key) bool {
-	first := keys[0]
 	var older []string
 	for _, k := range keys {
 		if k.older {
 			older = append(older, k.Name)
 		}
 	}
-	for _, k := range keys[1:] {
-		switch below := strings.HasPrefix(first.Path, "hap."); {
-		case k.older != first.older:
+	full := slices.DeleteFunc(slices.Clone(keys), key.empty)
+	for _, k := range full {
+		if k.older != full[0].older {
 			k.Fault(document.Duplicate, "the file has both rule and the older %s; keep one form", strings.Join(older, ", "))
 			return true
-		case below != strings.HasPrefix(k.Path, "hap."):
-			k.Fault(document.Duplicate, "the file has both %s and %s; keep one of them", first.Path, k.Path)
+		}
+	}
+	for _, k := range keys {
+		if strings.HasPrefix(k.Path, "hap.") != strings.HasPrefix(keys[0].Path, "hap.") {
+			k.Fault(document.Duplicate, "the file has both %s and %s; keep one of them", keys[0].Path, k.Path)
 			return true
 		}
 	}
 	return false
+}
+
+// ofOneForm returns the keys of the form that counts, as for a worker: that of a key that is not empty or, if all
+// are empty, rule if it is there.
+func ofOneForm(keys []key) []key {
+	at := max(0, slices.IndexFunc(keys, func(k key) bool { return !k.empty() }))
+	older := keys[at].older
+	return slices.DeleteFunc(keys, func(k key) bool { return k.older != older })
 }
 
 // lists reads the lists of the older form. An empty value is an empty list.
@@ -277,9 +306,12 @@ func labelsOf(n document.Node) Labels {
 	return labels
 }
 
-// Compile compiles the rules of either form. The file's plans extend and override opts.Plans, which must not be
-// nil if the file has plans. Its internal tenants replace those of opts, and so do its labels if it has any.
+// Compile compiles the rules of either form. The file's plans extend and override opts.Plans. Its internal tenants
+// replace those of opts, and so do its labels if it has any.
 func (f *File) Compile(opts Options) (*Ruleset, error) {
+	if opts.Plans == nil {
+		opts.Plans = BuiltinPlans()
+	}
 	plans, err := opts.Plans.With(f.Plans)
 	if err != nil {
 		return nil, err

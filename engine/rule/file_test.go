@@ -3,6 +3,7 @@ package rule_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hap-worker/hap-worker/engine/rule"
@@ -25,6 +26,58 @@ func TestReadFileOfLines(t *testing.T) {
 	for _, content := range []string{"", "# aws", "\n", "aws: x", "aws:", "'aws'", "*a", "\x00"} {
 		if file, err := rule.ReadFile([]byte(content)); err == nil {
 			t.Errorf("%q has %q", content, file.Texts)
+		}
+	}
+}
+
+// TestReadFileOfBothForms: as for a worker, a key without a rule or member is no second form.
+func TestReadFileOfBothForms(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{
+		"{rule: [], sharedRule: trial}":                 "older",
+		"{rule: , sharedRule: trial, euAccessRule: ''}": "older",
+		"{platformRegionRule: ''}":                      "older",
+		"{rule: [aws], sharedRule: ''}":                 "list",
+		"{rule: [aws], sharedRule: , euAccessRule: ''}": "list",
+		"{rule: [], sharedRule: ''}":                    "list",
+		"{rule: [aws], sharedRule: trial}":              "both",
+		"{rule: '', sharedRule: trial}":                 "both",
+		"{rule: [aws], sharedRule: [trial]}":            "both",
+		"{rule: {}, sharedRule: trial}":                 "both",
+	} {
+		file, err := rule.ReadFile([]byte("hap: " + content))
+		got := "list"
+		switch {
+		case err != nil && strings.Contains(err.Error(), "has both rule and the older "):
+			got = "both"
+		case err != nil:
+			got = err.Error()
+		case file.Older != nil:
+			got = "older"
+		}
+		if got != want {
+			t.Errorf("%s is %s, want %s", content, got, want)
+		}
+	}
+	if _, err := rule.ReadFile([]byte("{hap: {rule: []}, sharedRule: trial}")); err == nil {
+		t.Error("an empty key below hap lets another stand beside it")
+	}
+}
+
+// TestCompileWithoutPlans: the plans that exist by default are those of a file that has further ones, too.
+func TestCompileWithoutPlans(t *testing.T) {
+	t.Parallel()
+	file, err := rule.ReadFile([]byte("hap: {rule: [aws, x], plans: {x: {providers: [gcp]}}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := file.Compile(rule.Options{Require: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for plan, want := range map[string]string{"aws": "aws", "x": "gcp"} {
+		if result, err := set.Match(rule.Request{Plan: plan}); err != nil || result.Pool.HyperscalerType != want {
+			t.Errorf("plan %s leads to %v, %v", plan, result.Pool, err)
 		}
 	}
 }

@@ -111,11 +111,11 @@ func (v *verdict) missing(output, key, field string) error {
 	e := &engine.Error{
 		Code: engine.CodeInvalidEvent,
 		Err:  fmt.Errorf("its output %s needs %s, which the request does not have", output, field),
-		Hint: "send " + field + ", or take the output from the rule",
+		Hint: "send " + field + ", or remove the output from the rule",
 	}
 	if v.number == 0 {
 		e.Err = fmt.Errorf("%s needs %s, which the request does not have", key, field)
-		e.Hint = "send " + field + ", or take the plan out of " + key
+		e.Hint = "send " + field + ", or remove the member from " + key
 	}
 	return v.failed(e)
 }

@@ -71,24 +71,28 @@ func (e Entry) leadsTo(p engine.Pool, providers []string) bool {
 
 // appends reports whether the rule's outputs PR and HR can append rest to the provider of a hyperscaler type.
 func (e Entry) appends(rest string) bool {
-	var fixed []string
-	open := false
-	for _, out := range []struct {
-		output Outputs
-		region string
-	}{{OutputPlatformRegion, e.PlatformRegion}, {OutputHyperscalerRegion, e.HyperscalerRegion}} {
-		switch {
-		case !e.Outputs.Has(out.output):
-		case out.region == "":
-			open = true
-		default:
-			fixed = append(fixed, "_"+out.region)
+	var open int
+	var ok bool
+	if e.Outputs.Has(OutputPlatformRegion) {
+		if e.PlatformRegion == "" {
+			open++
+		} else if rest, ok = strings.CutPrefix(rest, "_"+e.PlatformRegion); !ok {
+			return false
 		}
 	}
-	if !open {
-		return rest == strings.Join(fixed, "")
+	if e.Outputs.Has(OutputHyperscalerRegion) {
+		if e.HyperscalerRegion == "" {
+			open++
+		} else if rest, ok = strings.CutSuffix(rest, "_"+e.HyperscalerRegion); !ok {
+			return false
+		}
 	}
-	// A region may itself contain "_": if one region is open, only the fixed one is compared, at either end.
-	return strings.HasPrefix(rest, "_") && (len(fixed) == 0 ||
-		strings.HasPrefix(rest, fixed[0]+"_") || strings.HasSuffix(rest, fixed[0]))
+	// An open region has one or more characters, and may itself contain "_".
+	switch open {
+	case 0:
+		return rest == ""
+	case 1:
+		return len(rest) > 1 && rest[0] == '_'
+	}
+	return len(rest) > 3 && rest[0] == '_' && strings.Contains(rest[2:len(rest)-1], "_")
 }

@@ -52,6 +52,33 @@ func TestUnservedNamesRulesWithoutAnyBinding(t *testing.T) {
 	}
 }
 
+// A region that is open has at least one character, and may have a "_"; the platform region comes first.
+func TestUnservedComparesRegionsInTheirOrder(t *testing.T) {
+	t.Parallel()
+	for text, kinds := range map[string]struct{ served, unserved string }{
+		"aws":                      {"aws", "aws_ aws_a gcp"},
+		"aws -> PR":                {"aws_a aws_a_b", "aws aws_"},
+		"aws -> HR":                {"aws_a aws_a_b", "aws aws_"},
+		"aws -> PR, HR":            {"aws_a_b aws_a_b_c", "aws aws_a aws_a_ aws__a aws__"},
+		"aws(PR=a) -> PR":          {"aws_a", "aws aws_b aws_a_b aws_b_a"},
+		"aws(PR=a) -> HR":          {"aws_b aws_a", "aws"},
+		"aws(PR=a) -> PR, HR":      {"aws_a_b aws_a_a aws_a_b_c", "aws aws_a aws_a_ aws_b_a aws_ab_c"},
+		"aws(HR=a) -> PR, HR":      {"aws_b_a aws_a_a aws_b_c_a", "aws aws_a aws__a aws_a_b aws_c_ba"},
+		"aws(PR=a, HR=b) -> PR,HR": {"aws_a_b", "aws aws_a aws_b aws_b_a aws_a_x_b"},
+	} {
+		rules, err := rule.Compile([]string{text}, rule.Options{Require: []string{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kind := range strings.FieldsSeq(kinds.served + " " + kinds.unserved) {
+			unserved := slices.Contains(strings.Fields(kinds.unserved), kind)
+			if got := rules.Unserved([]engine.Pool{{HyperscalerType: kind}}); len(got) == 1 != unserved {
+				t.Errorf("%s with %s: unserved are %q", text, kind, got)
+			}
+		}
+	}
+}
+
 // The result for very many pairs of regions is that for few: a cluster region of which all bindings are shared is
 // served by requests of a shared platform region, and a plan without a pool is named once.
 func TestUnservedOfManyRegions(t *testing.T) {

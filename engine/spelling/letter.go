@@ -12,7 +12,7 @@ import (
 
 // Letter is a character that is not allowed in a name, with its position.
 type Letter struct {
-	Rune   rune // utf8.RuneError for a byte that is no UTF-8
+	Rune   rune // utf8.RuneError also for a byte that is no UTF-8
 	Column int  // in the text, in characters, counted from 1
 }
 
@@ -20,7 +20,7 @@ type Letter struct {
 // `CYRILLIC SMALL LETTER A, U+0430; write "a"`.
 func (l Letter) String() string {
 	if l.Rune == utf8.RuneError {
-		return "a byte that is no UTF-8"
+		return "a byte that is no UTF-8, or U+FFFD"
 	}
 	name := strings.Trim(runenames.Name(l.Rune), "<>") // in brackets: the name of a range
 	if unicode.IsControl(l.Rune) {

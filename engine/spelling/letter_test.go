@@ -35,7 +35,7 @@ func TestLetter(t *testing.T) {
 		{"a\u0085", "a control character, U+0085; write a space, or leave it out", "a control character, U+0085; write a space, or leave it out", "a", 2},
 		{"a\u007f", "a control character, U+007F", "", "a\u007f", 2},
 		{"a\u4e00", "CJK Ideograph, U+4E00", "", "a\u4e00", 2},
-		{"a\xff", "a byte that is no UTF-8", "", "a\ufffd", 2},
+		{"a\xff", "a byte that is no UTF-8, or U+FFFD", "", "a\ufffd", 2},
 	} {
 		foreign, is := spelling.Foreign(c.text)
 		if is != (c.foreign != "") || is && (foreign.String() != c.foreign || foreign.Column != c.column) {

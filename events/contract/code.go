@@ -74,7 +74,7 @@ var codes = []CodeInfo{
 		Answers: []string{"provision"}, Fate: FateDeadLettered, Exit: ExitNothing,
 	},
 	{
-		Code: CodeUnknownProvider, Means: "the provider is not one of the plan's, or the plan has several and none is given",
+		Code: CodeUnknownProvider, Means: "the provider is not one of the plan's, or none is given and the plan has no default",
 		Answers: []string{"provision"}, Fate: FateDeadLettered, Exit: ExitFailure,
 	},
 	{
@@ -82,7 +82,7 @@ var codes = []CodeInfo{
 		Answers: []string{"provision"}, AfterWaiting: true, Fate: FateAcknowledged, Exit: ExitNothing, Retryable: true,
 	},
 	{
-		Code: CodeNetworkExhausted, Means: "a network rule's parents have no room until the deadline",
+		Code: CodeNetworkExhausted, Means: "a network rule's parents have no room, or there is no network configuration although one is required, until the deadline",
 		Answers: []string{"provision"}, AfterWaiting: true, Fate: FateAcknowledged, Exit: ExitNothing, Retryable: true,
 	},
 	{
@@ -118,7 +118,7 @@ var codes = []CodeInfo{
 		Fate: FateRedelivered, Exit: ExitFailure, Retryable: true,
 	},
 	{
-		Code: CodeDeadlineExceeded, Means: "the caller's time was over before the answer came; the request is still in work, and the same id picks its answer up",
+		Code: CodeDeadlineExceeded, Means: "the caller's time was over before the answer came; the request may still be in work, and the same id picks its answer up",
 		Fate: FateRedelivered, Exit: ExitTimeout,
 	},
 }

@@ -12,7 +12,7 @@ import (
 // into it. Fields that the manager no longer applies are removed, unless others changed them. Maps are
 // merged, all other values are replaced. There are no conflicts between managers.
 func (s *Server) apply(w http.ResponseWriter, r *http.Request, c *collection, k *kind, at key, content []byte, status bool) error {
-	manager := r.URL.Query().Get("fieldManager")
+	manager := applier{r.URL.Query().Get("fieldManager"), status}
 	configuration, err := decodeYAML(content)
 	if err != nil {
 		return err
@@ -50,10 +50,16 @@ func (s *Server) apply(w http.ResponseWriter, r *http.Request, c *collection, k 
 	return shown(w, r, code, k, stored)
 }
 
+// applier is a field manager that applies an object or, apart from that, its status.
+type applier struct {
+	manager string
+	status  bool
+}
+
 // remember stores the last configuration of a manager. The lock is held.
-func (c *collection) remember(at key, manager string, configuration map[string]any) {
+func (c *collection) remember(at key, manager applier, configuration map[string]any) {
 	if c.applied[at] == nil {
-		c.applied[at] = map[string]map[string]any{}
+		c.applied[at] = map[applier]map[string]any{}
 	}
 	c.applied[at][manager] = configuration
 }

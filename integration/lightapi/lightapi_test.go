@@ -275,9 +275,10 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestUnauthorized: without the token nothing is answered but that the API is there.
+// TestUnauthorized: without the token nothing is answered but that the API is there, and its version.
 func TestUnauthorized(t *testing.T) {
 	t.Parallel()
+	versionTo := map[string]int{"": http.StatusOK, "wrong": http.StatusUnauthorized}
 	_, config := started(t, lightapi.Options{})
 	for _, token := range []string{"", "wrong"} {
 		anyone := rest.AnonymousClientConfig(config)
@@ -289,15 +290,17 @@ func TestUnauthorized(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := client.Get(config.Host + "/readyz")
-		if err != nil {
-			t.Fatal(err)
+		for path, want := range map[string]int{"/readyz": http.StatusOK, "/version": versionTo[token], "/api": http.StatusUnauthorized} {
+			response, err := client.Get(config.Host + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("token %q: %s is answered %s", token, path, response.Status)
+			}
 		}
-		response.Body.Close()
 		client.CloseIdleConnections()
-		if response.StatusCode != http.StatusOK {
-			t.Errorf("token %q: /readyz is answered %s", token, response.Status)
-		}
 	}
 }
 

@@ -61,7 +61,7 @@ func formOf(parameters map[string]string) (form, bool) {
 // of refuses the list form for an object, and the object form for a list.
 func (f form) of(list bool) error {
 	if list && f == metadataOnly || !list && f == metadataOnlyList {
-		return apiError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "a list has another kind than an object has")
+		return apiError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "PartialObjectMetadata is for objects, PartialObjectMetadataList for lists")
 	}
 	return nil
 }

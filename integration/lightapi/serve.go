@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ServeHTTP answers a request. Only the health checks need no token.
+// ServeHTTP answers a request. Only the health checks and the version need no token.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch strings.TrimSuffix(r.URL.Path, "/") {
 	case "/healthz", "/livez", "/readyz":
@@ -24,7 +24,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
-	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	authorization := r.Header.Get("Authorization")
+	if authorization == "" && strings.TrimSuffix(r.URL.Path, "/") == "/version" {
+		_, err := s.discover(w, r)
+		return err
+	}
+	token, _ := strings.CutPrefix(authorization, "Bearer ")
 	if subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1 {
 		return apierrors.NewUnauthorized("Unauthorized")
 	}

@@ -43,8 +43,8 @@ type collection struct {
 	forgotten uint64
 	changed   chan struct{} // closed by the next change
 	gone      bool          // the definition was deleted; the collection is not served
-	// applied has the last configuration of each field manager of an object.
-	applied map[key]map[string]map[string]any
+	// applied has the last configurations of each field manager of an object: of the object, and of its status.
+	applied map[key]map[applier]map[string]any
 }
 
 // store has all collections. They share one lock, because they share the version counter.
@@ -71,7 +71,7 @@ func (s *store) serve(k *kind) {
 	}
 	s.collections[k.resource()] = &collection{
 		kind: k, objects: map[key]*unstructured.Unstructured{}, changed: make(chan struct{}), forgotten: s.version,
-		applied: map[key]map[string]map[string]any{},
+		applied: map[key]map[applier]map[string]any{},
 	}
 }
 

@@ -65,11 +65,18 @@ func TestVerify(t *testing.T) {
 		public string
 		says   string // "" for verified
 	}{
-		"as it was":            {func(*testing.T, string) {}, public, ""},
-		"another key":          {func(*testing.T, string) {}, otherPublic, "the signature is not that of the key"},
-		"a changed file":       {func(t *testing.T, dir string) { write(t, dir, "hapctl", "another") }, public, "is not of these files"},
-		"a further file":       {func(t *testing.T, dir string) { write(t, dir, "more", "x") }, public, "is not of these files"},
-		"a file less":          {func(t *testing.T, dir string) { remove(t, dir, "hapctl.cdx.json") }, public, "is not of these files"},
+		"as it was":         {func(*testing.T, string) {}, public, ""},
+		"another key":       {func(*testing.T, string) {}, otherPublic, "the signature is not that of the key"},
+		"a changed file":    {func(t *testing.T, dir string) { write(t, dir, "hapctl", "another") }, public, "is not of these files"},
+		"a further file":    {func(t *testing.T, dir string) { write(t, dir, "more", "x") }, public, "is not of these files"},
+		"a further .sig":    {func(t *testing.T, dir string) { write(t, dir, "more.sig", "x") }, public, `"more.sig" is the signature of no file`},
+		"a .sig of a .sig":  {func(t *testing.T, dir string) { write(t, dir, "hapctl.sig.sig", "x") }, public, "the signature of no file"},
+		"a .sig of another": {func(t *testing.T, dir string) { write(t, dir, provenance+".sig", "x") }, public, "the signature of no file"},
+		"a file less":       {func(t *testing.T, dir string) { remove(t, dir, "hapctl.cdx.json") }, public, `"hapctl.cdx.json.sig" is the signature of no file`},
+		"a file and .sig less": {func(t *testing.T, dir string) {
+			remove(t, dir, "hapctl.cdx.json")
+			remove(t, dir, "hapctl.cdx.json.sig")
+		}, public, "is not of these files"},
 		"a signature less":     {func(t *testing.T, dir string) { remove(t, dir, "hapctl.sig") }, public, "hapctl.sig"},
 		"another's signature":  {func(t *testing.T, dir string) { copied(t, dir, "hapctl.cdx.json.sig", dir, "hapctl.sig") }, public, "the signature is not that of the key"},
 		"changed sums":         {func(t *testing.T, dir string) { write(t, dir, "hapctl", "x"); rewritten(t, dir) }, public, "the signature is not that of the key"},

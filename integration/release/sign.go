@@ -60,22 +60,32 @@ type dependency struct {
 	Digest map[string]string `json:"digest,omitempty"`
 }
 
-// files returns the files of a release by name, without checksums, provenance and signatures.
+// files returns the files of a release by name, without checksums, provenance and signatures. A signature of a file
+// that is not there, or that has none, is an error.
 func files(dir string) (map[string][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	found := map[string][]byte{}
+	var signatures []string
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case !e.Type().IsRegular():
 			return nil, fmt.Errorf("%q in the release is no regular file", name)
-		case name == sums || name == provenance || strings.HasSuffix(name, suffix):
+		case name == sums || name == provenance:
+		case strings.HasSuffix(name, suffix):
+			signatures = append(signatures, name)
 		default:
 			if found[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
 				return nil, err
 			}
+		}
+	}
+	for _, name := range signatures {
+		of := strings.TrimSuffix(name, suffix)
+		if _, is := found[of]; !is && of != sums {
+			return nil, fmt.Errorf("%q is the signature of no file of the release", name)
 		}
 	}
 	if len(found) == 0 {

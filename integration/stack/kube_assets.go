@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,26 +37,25 @@ func (k *Kube) startAssets(ctx context.Context) error {
 			return errors.Join(err, k.Stop())
 		}
 	}
-	api, err := startProcess(command{
-		name: "kube-apiserver",
-		path: filepath.Join(k.assets, "kube-apiserver"),
-		args: append([]string{
-			"--etcd-servers=" + etcd,
-			"--bind-address=" + loopback,
-			"--secure-port=" + strconv.Itoa(k.port),
-			"--cert-dir=" + k.dir,
-			"--token-auth-file=" + k.in("tokens.csv"),
-			"--service-account-issuer=https://kubernetes.default.svc",
-			"--service-account-key-file=" + k.in("service-account.key"),
-			"--service-account-signing-key-file=" + k.in("service-account.key"),
-			"--service-cluster-ip-range=10.0.0.0/24",
-			"--disable-admission-plugins=ServiceAccount",
-			"--authorization-mode=AlwaysAllow",
-			"--advertise-address=" + loopback,
-			"--endpoint-reconciler-type=none",
-		}, k.args...),
-		talk: k.talk,
-	})
+	args := append([]string{
+		"--etcd-servers=" + etcd,
+		"--bind-address=" + loopback,
+		"--secure-port=" + strconv.Itoa(k.port),
+		"--cert-dir=" + k.dir,
+		"--token-auth-file=" + k.in("tokens.csv"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + k.in("service-account.key"),
+		"--service-account-signing-key-file=" + k.in("service-account.key"),
+		"--service-cluster-ip-range=10.0.0.0/24",
+		"--disable-admission-plugins=ServiceAccount",
+		"--advertise-address=" + loopback,
+		"--endpoint-reconciler-type=none",
+	}, k.args...)
+	// The modes of a repeated flag would add up, and AlwaysAllow would win.
+	if !slices.ContainsFunc(k.args, func(flag string) bool { return strings.HasPrefix(flag, "--authorization-mode") }) {
+		args = append(args, "--authorization-mode=AlwaysAllow")
+	}
+	api, err := startProcess(command{name: "kube-apiserver", path: filepath.Join(k.assets, "kube-apiserver"), args: args, talk: k.talk})
 	if err != nil {
 		return errors.Join(err, k.Stop())
 	}

@@ -43,9 +43,20 @@ func TestSecretsAreHiddenInFaults(t *testing.T) {
 		"redis: {url: 'redis://x:" + secret + "@a:b:c', passwordFile: {" + secret + ": 1}}\n" +
 		"telemetry: {otlp: {endpoint: 'x://" + secret + "@', headers: " + secret + "}}\n"
 	env := []string{"HAP_TELEMETRY_OTLP_HEADERS=" + secret, "HAP_NATS_TLS_KEY=-----BEGIN " + secret, "HAP_REDIS_POOLSIZE=" + secret}
-	_, err := parse("hap.yaml", []byte(file), env)
-	if err == nil || strings.Contains(err.Error(), secret) {
-		t.Errorf("faults: %v", err)
+	for _, file := range []string{
+		file, "telemetry: {otlp: {headers: {authorization: *" + secret + "}}}", "nats: {credentials: !" + secret + "}\nredis: x",
+		"redis: {url:redis://:" + secret + "@a}", "telemetry: {otlp: {headers: {authorization:" + secret + "}}}", "nats:\n  credentials: |\n" + secret,
+	} {
+		_, err := parse("hap.yaml", []byte(file), env)
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("faults of %s: %v", file, err)
+		}
+	}
+	for _, value := range []string{"{authorization: *" + secret + "}", "{authorization:" + secret + "}", "{authorization: !" + secret} {
+		_, err := parse("", nil, []string{"HAP_TELEMETRY_OTLP_HEADERS=" + value})
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("faults of %s: %v", value, err)
+		}
 	}
 }
 

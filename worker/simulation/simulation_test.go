@@ -104,7 +104,7 @@ func TestKnownFailures(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("not found: if it is cured, take it off the list and let every run have its faults")
+			t.Errorf("not found: if it is cured, move it from Failures to CuredNarrow, and add its faults to plans.Faults")
 		})
 	}
 }

@@ -158,9 +158,13 @@ func (r Report) Rest() string {
 
 func (r Report) String() string {
 	var text strings.Builder
+	median := 0
+	if len(r.Events) > 0 {
+		median = r.Events[len(r.Events)/2]
+	}
 	fmt.Fprintf(&text, "%d histories from seed %d in %s: %.0f a second, %d events in the median, %d steps, %s simulated, %d failed\n",
 		r.Histories, r.Of.Seed, r.Took.Round(time.Second/10), float64(r.Histories)/r.Took.Seconds(),
-		r.Events[len(r.Events)/2], r.Steps, r.Simulated.Round(time.Minute), len(r.Failed))
+		median, r.Steps, r.Simulated.Round(time.Minute), len(r.Failed))
 	for _, kind := range slices.Sorted(maps.Keys(r.Befell)) {
 		fmt.Fprintf(&text, "%9d  %s\n", r.Befell[kind], kind)
 	}

@@ -47,7 +47,7 @@ const (
 	Forgetting   Kind = "what was released long ago is forgotten"
 	Quiet        Kind = "everything heals and comes to rest"
 	KeyLost      Kind = "Redis loses a key"
-	RebuildCut   Kind = "a process dies in its rebuild, three times in a row"
+	RebuildCut   Kind = "a process dies in its rebuild, and so may the next two"
 	RedisFull    Kind = "Redis is full for a while, and refuses what writes"
 )
 
