@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Pace limits work that grows with the landscape: after each turn it rests rests times as long, so that the work takes
+// Pace limits work that grows with the landscape: after each turn it rests 500 times as long, so that the work takes
 // no more than 0.2 % of the time, unless a turn takes more than 0.6 s. The first turn is due. It is safe for concurrent
 // use.
 type Pace struct {
