@@ -32,7 +32,7 @@ type Query struct {
 	NextFor  string `json:"next_by_subj,omitzero"`
 }
 
-// Everything, as the sequence for Purge, stands for no bound: all messages on the subjects are deleted.
+// Everything stands for no bound where Purge is passed a sequence: all messages on the subjects are deleted.
 const Everything = math.MaxUint64
 
 // Streams are the operations on streams that the ledger, the waiting room and the dead
