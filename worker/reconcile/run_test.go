@@ -174,12 +174,11 @@ func TestSweepsRest(t *testing.T) {
 // failingOnce is a Follower whose first Observe fails.
 type failingOnce struct {
 	Follower
-	failed bool
+	failed atomic.Bool
 }
 
 func (f *failingOnce) Observe(ctx context.Context, pool string, l account.Label) (account.Observation, error) {
-	if !f.failed {
-		f.failed = true
+	if !f.failed.Swap(true) {
 		return account.Observation{}, errors.New("broken pipe")
 	}
 	return f.Follower.Observe(ctx, pool, l)
@@ -190,23 +189,23 @@ func (f *failingOnce) Observe(ctx context.Context, pool string, l account.Label)
 func TestASweepFollowsWhatFailed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var reads atomic.Int64
+		var reads, followed atomic.Int64
 		s, told := newLabels(t, &runMarker{}, account.InUse)
-		garden, followed := s.Cache.(*memory.Gardener), 0
+		garden := s.Cache.(*memory.Gardener)
 		s.Cache, s.Follower = slowCache{s.Cache, &reads}, &failingOnce{Follower: s.Follower}
-		s.Observer.OnFollowed = func(context.Context, observe.Followed) { followed++ }
+		s.Observer.OnFollowed = func(context.Context, observe.Followed) { followed.Add(1) }
 		ctx, end := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { s.Run(ctx) })
 		time.Sleep(time.Second) // virtual; from now on sweeps rest for 50 s
 		s.Changed(garden.Put(engine.Binding{Name: "a", HyperscalerType: "aws"}), false)
 		synctest.Wait()
-		if len(*told) != 1 || followed != 0 {
-			t.Errorf("told of %v, followed %d labels", *told, followed)
+		if len(*told) != 1 || followed.Load() != 0 {
+			t.Errorf("told of %v, followed %d labels", *told, followed.Load())
 		}
 		time.Sleep(20 * time.Second) // virtual
-		if n := reads.Load(); followed != 1 || n != 2 {
-			t.Errorf("followed %d labels in %d sweeps", followed, n)
+		if n := reads.Load(); followed.Load() != 1 || n != 2 {
+			t.Errorf("followed %d labels in %d sweeps", followed.Load(), n)
 		}
 		time.Sleep(40 * time.Second) // virtual
 		if n := reads.Load(); n != 2 {
