@@ -40,17 +40,17 @@ build: ## build hap-worker and hapctl into bin/, or into BIN
 
 .PHONY: demo
 demo: ## five short stories of what hap-worker does, on its own parts; stays on a terminal until Ctrl-C
-	@# Not go run, which fails where the program is interrupted.
+	@# Not go run, which fails if the program is interrupted.
 	@$(GO) build -C integration -o ../bin/demo ./demo
 	@bin/demo
 
-# GOTEST runs tests: .ci/gotest where a log of them is kept.
+# GOTEST runs tests; in .ci it is .ci/gotest, which keeps a log.
 GOTEST ?= $(GO) test
 
-# What tests of integration need is in their names: a built kube-apiserver or gardener-apiserver
-# (TestReal…), a browser (TestPage), minutes of faults; HAP_WITHOUT_SERVERS holds the others to
-# it. So it is with what measures time (TestTimed…) or what a toolchain makes (TestTool…): another
-# machine or version changes it, and no change of the product.
+# A test of integration says in its name what it needs: a built kube-apiserver or gardener-apiserver
+# (TestReal…), a browser (TestPage), minutes (TestFaults, TestSoak). With HAP_WITHOUT_SERVERS other tests
+# cannot build a server. TestTimed… measure time, and TestTool… check what a toolchain makes: their
+# results change with the machine or a version, too, not only with the product.
 MEASURED := ^Test(Timed|Tool)
 SLOW := ^Test(Real|Page$$|Faults$$|Soak$$|Timed|Tool)
 QUICK = $$($(GO) list ./... | grep -v '/containers$$')
@@ -61,7 +61,7 @@ OTHERS = $$($(GO) list $(PACKAGES) | grep -vxF "$$($(GO) list $(WAITING))")
 
 .PHONY: test test-compile test-waiting test-others test-integration test-alerts
 test: test-compile test-waiting test-others test-integration test-alerts ## what needs neither a container engine nor a built kube-apiserver, with real NATS and Redis: minutes
-test-compile: # what does not compile fails where it is run
+test-compile: # a package that does not compile fails below, where its tests run
 	-@$(GO) test -run '^$$' -exec true $(PACKAGES) >/dev/null
 	-@cd integration && $(GO) test -run '^$$' -exec true $(QUICK) >/dev/null
 test-waiting:
@@ -118,7 +118,7 @@ histories: ## N random histories of the account protocol, Redis against the mode
 
 .PHONY: simulate
 simulate: ## N histories of the real code in a world that fails at will; SEED of the first, or one drawn; Ctrl-C says how to go on; what fails goes to DIR
-	@# Not go test, which does not wait for what is interrupted.
+	@# Not go test, which does not wait for an interrupted test to end.
 	@$(GO) test -c -o $(BIN)/simulation ./worker/simulation
 	@cd worker/simulation && GODEBUG=adaptivestackstart=1 HAP_SIMULATION=$(N) HAP_SIMULATION_SEED=$(or $(SEED),$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')) \
 	  HAP_SIMULATION_DIR=$(abspath $(or $(DIR),dist/simulation)) exec $(abspath $(BIN))/simulation -test.timeout 0 -test.v -test.run '^TestHistories$$'
@@ -175,7 +175,7 @@ bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 run
 	$(GO) run -C integration ./bench/memory $(MEMORY)
 
 .PHONY: bench-waiting
-bench-waiting: ## what 100, 4,000 and 100,000 requests that wait cost; takes some fifteen minutes; figures to dist/, plot to docs/images
+bench-waiting: ## what 100, 4,000 and 100,000 requests that wait cost; takes some twelve minutes; figures to dist/, plot to docs/images
 	@mkdir -p dist
 	$(GO) run -C integration ./bench/waiting --json $(CURDIR)/dist/bench-waiting.json --plot $(CURDIR)/docs/images/waiting.svg
 

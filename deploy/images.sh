@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the images that docker-compose.yaml and integration/containers use, without
 # a registry: static Go programs, and Redis from this machine's package, each FROM
-# scratch. Where a registry is reachable, `docker compose build` makes the same from
-# deploy/Dockerfile.
+# scratch. With a registry, `docker compose build` builds those of docker-compose.yaml
+# from deploy/Dockerfile, with the registry's Redis.
 #
 #   deploy/images.sh [IMAGE…]     default: hap-worker hapctl kubeapi seed nats redis
 #                                 besides: gardenerapi lightapi blackhole
@@ -25,8 +25,8 @@ trap 'rm -rf "$work"' EXIT
 
 say() { echo "images: $*" >&2; }
 
-# compile MODULE PACKAGE OUTPUT [FLAG…]: one static program. go does not link what is
-# in the cache already; a lock keeps two builds of it apart.
+# compile MODULE PACKAGE OUTPUT [FLAG…]: one static program. go does not link again a
+# program that is up to date in the cache; a lock keeps two builds of a program apart.
 compile() {
   local module=$1 package=$2 output=$3 kept
   shift 3
@@ -39,8 +39,8 @@ compile() {
   ) 9> "$kept.lock"
 }
 
-# image NAME ENTRYPOINT: from what was put into $work/NAME. A directory named in
-# owned/ belongs to the user who runs the program, and so do volumes mounted there.
+# image NAME ENTRYPOINT: from what was put into $work/NAME. A directory in owned/
+# belongs to the user who runs the program, and so do new volumes mounted there.
 image() {
   local name=$1 entrypoint=$2 dir=$work/$1 reference=hap-worker/$1:$tag content
   mkdir -p "$dir/root" "$dir/owned/tmp"
@@ -144,7 +144,7 @@ build() {
   esac
 }
 
-# In one piece, so that bash has read all of this file before it is changed.
+# A function, so that bash has read the whole file before it runs, even if the file is changed meanwhile.
 main() {
   local name
   [ $# -gt 0 ] || set -- hap-worker hapctl kubeapi seed nats redis

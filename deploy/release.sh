@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Makes a release in a folder that is empty or not there: the programs for each platform,
+# Makes a release in a folder that is empty or does not exist: the programs for each platform,
 # a bill of materials for each, a krew manifest for kubectl hap with its archives, man pages, the images
-# where IMAGES is 1, checksums, provenance, and signatures. docs/release.md says how they are verified.
+# if IMAGES is 1, checksums, provenance, and signatures. docs/release.md says how they are verified.
 #
 #   KEY=release.pem deploy/release.sh DIR
 #
-# KEY is a private key of an elliptic curve, in PEM form; without one nothing is signed,
-# which is said. PLATFORMS (default linux/amd64 linux/arm64), TAG of the images, VERSION
-# (default v0.0.0) and URL (where the files will be found) of the krew manifest, BUILDER
-# (a URI that names who builds), SBOM (the tool), GO and DOCKER may be set.
+# KEY is a private key of an elliptic curve, in PEM form; without one the release has neither
+# signatures nor provenance, and the script says so. PLATFORMS (default linux/amd64 linux/arm64),
+# TAG of the images, VERSION (default v0.0.0) and URL (where the files will be found) of the
+# krew manifest, BUILDER (a URI that names who builds), SBOM (the tool), GO and DOCKER may be set.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,6 +1,6 @@
-// Command blackhole drops the packets that a machine sends to some addresses, and lets them through again: a
-// partition between containers that keep their addresses. It runs in the network of another container,
-// changes the routes there, and needs NET_ADMIN for that.
+// Command blackhole drops the packets that a container sends to some addresses (add), and lets them through again
+// (del): a partition between containers that keep their addresses. It runs in the network of that container, changes
+// the routes there, and needs NET_ADMIN for that. What is done already is no error.
 package main
 
 import (

@@ -19,9 +19,8 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// TestCompose brings up docker-compose.yaml as a new user does, asks for a cluster
-// with its hapctl, looks at the operations page, and finds everything again after
-// a down and an up.
+// TestCompose uses docker-compose.yaml as a new user does: it brings everything up, opens the operations page,
+// provisions a cluster with its hapctl, and finds the data again after a down and an up.
 func TestCompose(t *testing.T) {
 	t.Parallel()
 	requireDocker(t)
@@ -61,7 +60,7 @@ func composeStory(t *testing.T, c *compose) {
 	}
 }
 
-// composePrograms are those of this machine: docker compose, docker-compose, or both.
+// composePrograms returns those that this machine has: docker compose, docker-compose, or both.
 func composePrograms(t *testing.T) (found [][]string) {
 	t.Helper()
 	for _, program := range [][]string{{"docker", "compose"}, {"docker-compose"}} {
@@ -79,7 +78,7 @@ func composePrograms(t *testing.T) (found [][]string) {
 	return found
 }
 
-// project begins the name of every project of these tests; the process id follows.
+// project is the beginning of the name of every compose project of these tests; the process id follows.
 const project = "hap-test-"
 
 // compose is one project of docker-compose.yaml.
@@ -149,7 +148,7 @@ func (c *compose) run(args ...string) {
 	}
 }
 
-// output returns what a command writes, whatever becomes of it.
+// output returns the output of a command, also of one that fails, and its error.
 func (c *compose) output(args ...string) string {
 	out, err := c.command(args...).CombinedOutput()
 	return fmt.Sprintf("%s%v", out, err)
@@ -170,7 +169,7 @@ func (c *compose) hapctl(answer any, args ...string) {
 	}
 }
 
-// awaitReady waits until the worker is.
+// awaitReady waits until the worker is ready.
 func (c *compose) awaitReady() {
 	c.t.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)
@@ -187,7 +186,7 @@ func (c *compose) awaitReady() {
 // page returns the status of the operations page.
 func (c *compose) page(user, password string) int { return c.get("/", user, password) }
 
-// get returns the status of an address of the worker, 0 for none.
+// get returns the HTTP status of a path of the worker, 0 without an answer.
 func (c *compose) get(path, user, password string) int {
 	req, err := http.NewRequestWithContext(c.ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", c.port, path), http.NoBody)
 	if err != nil {

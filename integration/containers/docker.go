@@ -35,9 +35,9 @@ const poll = 200 * time.Millisecond
 // finishes the events in progress.
 const stopGrace = 30 * time.Second
 
-// prepare sets up the library so that it works on every machine. It disables the reaper,
-// whose image may not be available. It sets the host, because the library chooses another one
-// on a machine that it mistakes for a container.
+// prepare sets up testcontainers-go so that it works on every machine. It disables the reaper, whose image may not be
+// available. It sets the host, because the library chooses another one on a machine that it mistakes for a container.
+// Environment variables that are set already stay as they are.
 func prepare() error {
 	log.SetDefault(log.NewNoopLogger())
 	for variable, value := range map[string]string{
@@ -92,7 +92,7 @@ func (d docker) sweep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Gone reports whether the process with an id has ended.
+// Gone reports whether no process has this id. It is also true of an id that is no number.
 func Gone(id string) bool {
 	pid, err := strconv.Atoi(id)
 	return err != nil || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
@@ -109,8 +109,8 @@ type spec struct {
 	command  []string
 	networks map[string][]string // aliases, by network
 	ports    map[int]int         // container -> host, on the loopback address
-	files    map[string][]byte   // content by path; any user may read them
-	kept     map[string][]byte   // files that the program may overwrite
+	files    map[string][]byte   // content by path; any user may read, and not write them
+	kept     map[string][]byte   // content by path; any user may read and write them
 	env      map[string]string
 }
 
@@ -181,7 +181,7 @@ func (c *container) await(ctx context.Context, check func(context.Context) error
 	}
 }
 
-// tail returns the end of the container's output.
+// tail returns the last 4 KiB of the container's output, or why it cannot be read.
 func (c *container) tail(ctx context.Context) string {
 	const size = 4 << 10
 	content, err := c.log(ctx)
@@ -223,7 +223,7 @@ func (c *container) read(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// kill stops the container at once, like a crash. Its files stay.
+// kill stops the container at once, like a crash, and returns when it has ended. Its files stay.
 func (c *container) kill(ctx context.Context, d docker) error {
 	_, err := d.ContainerKill(ctx, c.GetContainerID(), client.ContainerKillOptions{Signal: "SIGKILL"})
 	if err != nil {
@@ -238,13 +238,13 @@ func (c *container) kill(ctx context.Context, d docker) error {
 	})
 }
 
-// stop asks the container to stop.
+// stop asks the container to stop, and kills it after stopGrace.
 func (c *container) stop(ctx context.Context) error {
 	grace := stopGrace
 	return c.Stop(ctx, &grace)
 }
 
-// remove kills the container and deletes its files. It succeeds if the container does not exist.
+// remove kills the container and deletes its files. On a nil container it does nothing.
 func (c *container) remove(ctx context.Context) error {
 	if c == nil {
 		return nil
@@ -283,8 +283,8 @@ func until(ctx context.Context, check func(context.Context) error) error {
 	}
 }
 
-// FreePorts returns free ports, none of which the kernel hands out meanwhile. If the engine
-// chose the published port, a restart would change it.
+// FreePorts returns n free ports that the kernel does not hand out by itself (see stack.FreePort). Containers publish
+// such ports, because a port that the engine chose would change at a restart.
 func FreePorts(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {

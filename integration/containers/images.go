@@ -58,8 +58,8 @@ func buildImages(ctx context.Context, o Options) (images, error) {
 	return i, BuildImages(ctx, o.Talk, names...)
 }
 
-// BuildImages builds images with deploy/images.sh, unless they are up to date; all of them if there are no
-// names.
+// BuildImages builds images with deploy/images.sh, unless they are up to date; without names, those of
+// docker-compose.yaml.
 func BuildImages(ctx context.Context, talk io.Writer, names ...string) error {
 	root, err := stack.Root()
 	if err != nil {

@@ -29,7 +29,7 @@ type Kube struct {
 	port       int
 }
 
-// startKube starts a Kubernetes API. gardener is the image of gardener-apiserver, "" if the kinds are CRDs.
+// startKube starts a Kubernetes API. gardener is the image of gardener-apiserver, "" if the Gardener kinds are CRDs.
 func startKube(ctx context.Context, image, gardener string, on *testcontainers.DockerNetwork) (*Kube, error) {
 	ports, err := FreePorts(1)
 	if err != nil {
@@ -49,7 +49,7 @@ func startKube(ctx context.Context, image, gardener string, on *testcontainers.D
 	if err != nil {
 		return k, err
 	}
-	// The program writes the kubeconfig when it is ready.
+	// The API's program writes the kubeconfig when the API is ready.
 	err = k.container.await(ctx, func(ctx context.Context) (err error) {
 		k.kubeconfig, err = k.container.read(ctx, kubeconfig)
 		return err

@@ -48,8 +48,8 @@ type LandscapeOptions struct {
 	Accounts []stack.Account
 }
 
-// NewLandscape creates the accounts, starts the workers, and returns when they are ready. After an error,
-// nothing is left running.
+// NewLandscape creates the accounts, starts the workers, and returns when they are ready. After an error, no worker is
+// left running.
 func (s *System) NewLandscape(ctx context.Context, o LandscapeOptions) (*Landscape, error) {
 	l := &Landscape{system: s, redis: o.Redis, config: []byte(o.Config)}
 	l.target.Resource = string(cmp.Or(o.Resource, gardener.CredentialsBindings))

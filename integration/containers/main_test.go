@@ -24,7 +24,7 @@ import (
 const (
 	// buildLimit is the time limit for images and parts, including the first build of the Kubernetes API.
 	buildLimit = 20 * time.Minute
-	// settled is the time limit for settling. If two masters follow each other, a worker waits for 98 s
+	// settled is the time limit for settling. At a second fail-over soon after the first, a worker waits for 98 s
 	// before it takes over (worker/rebuild), and then for NATS and its sweep.
 	settled = 4 * time.Minute
 	// limit is the time limit of a test, including settled.
@@ -100,7 +100,7 @@ type setting struct {
 	redis    func(*containers.System) containers.RedisPlace // Defaults to the system's single server.
 }
 
-// newScene begins one.
+// newScene starts a landscape under load, and returns after 30 answers. It is removed at the end of the test.
 func newScene(t *testing.T, where setting) *scene {
 	t.Helper()
 	if where.redis == nil {
@@ -128,7 +128,7 @@ func newScene(t *testing.T, where setting) *scene {
 	return s
 }
 
-// end removes the scene, and writes the workers' logs.
+// end stops the load, writes the workers' logs, fails the test for a panic in them, and removes the landscape.
 func (s *scene) end() {
 	ctx := context.WithoutCancel(s.ctx)
 	if s.load != nil {
@@ -172,7 +172,7 @@ func (s *scene) answers(n int) {
 	})
 }
 
-// eventually asks again until there is no error.
+// eventually repeats check until it returns no error. At the time limit of the test, it fails the test.
 func (s *scene) eventually(check func() error) {
 	s.t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -190,7 +190,7 @@ func (s *scene) eventually(check func() error) {
 	}
 }
 
-// request is the id of the request for a cluster.
+// request returns the id of the request for a runtime.
 func request(runtime string) string { return "ask-" + runtime }
 
 // provision asks for a cluster on the spare account and waits for the final reply.
@@ -228,8 +228,8 @@ func (s *scene) holds() {
 	}
 }
 
-// told prints the workers' last warnings, and their log lines about the names in the violations: on another
-// machine, the logs are lost with the test.
+// told prints the last 60 log lines of each worker that are warnings or errors, or have a name of the violations: on
+// another machine, the logs are lost with the test.
 func (s *scene) told(violations string) {
 	named := strings.FieldsFunc(violations, func(r rune) bool {
 		return !strings.ContainsRune("-_", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)

@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/integration/checker"
 )
 
-// TestMainJob follows an account: it is claimed for a tenant's first cluster, shared with its second, dirty
-// once both are gone, and free again after the cleanup job has emptied it.
+// TestMainJob follows an account: it is claimed for a tenant's first cluster, gets the tenant's second one, is dirty
+// once both are gone, and free again after the cleanup job has released it.
 func TestMainJob(t *testing.T) {
 	t.Parallel()
 	for resource, kind := range map[gardener.Resource]string{
@@ -64,7 +64,7 @@ func (s *scene) mainJob(kind string) {
 	s.holds()
 }
 
-// checkPooled checks that none of the runtimes is assigned any more.
+// checkPooled checks that none of the runtimes is assigned in Redis any more.
 func checkPooled(t *testing.T, facts checker.Facts, runtimes map[string]string) {
 	t.Helper()
 	for runtime := range runtimes {

@@ -18,7 +18,7 @@ import (
 // nodes is the number of servers in a NATS cluster, and of primaries in a Redis Cluster.
 const nodes = 3
 
-// accounts is the number of NATS accounts, one for each landscape.
+// accounts is the number of NATS accounts, and so the most landscapes that a System can have.
 const accounts = 24
 
 // NATS is a cluster of three servers. Each landscape has a separate account, and so separate streams.

@@ -10,8 +10,8 @@ import (
 	"github.com/hap-worker/hap-worker/integration/containers"
 )
 
-// TestPartitions cuts the workers off from each part in turn, one worker first and
-// then both, and heals it.
+// TestPartitions cuts the workers of a landscape off from a part, one worker first and then both, and heals the
+// partition. Each part has a separate landscape.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	for _, part := range []containers.Part{containers.PartNATS, containers.PartRedis, containers.PartKube} {

@@ -87,7 +87,7 @@ type RedisCluster struct {
 	admins     []*redis.Client
 }
 
-// nodeTimeout is the silence after which a primary is replaced.
+// nodeTimeout is the silence after which the others of a cluster, or the sentinels, consider a server down.
 const nodeTimeout = 2 * time.Second
 
 // clusters numbers the clusters. All are on one network: with equal names, workers would reach the nodes of another
@@ -157,8 +157,8 @@ func (c *RedisCluster) form(ctx context.Context) error {
 	return until(ctx, func(ctx context.Context) error { return c.complete(ctx, c.admins...) })
 }
 
-// complete returns an error if one of the nodes does not see all slots served, or is a replica that is not in
-// sync.
+// complete returns an error if one of the nodes does not answer, does not see all slots served, or is a replica that is
+// not in sync.
 func (c *RedisCluster) complete(ctx context.Context, admins ...*redis.Client) error {
 	for _, admin := range admins {
 		info, err := admin.ClusterInfo(ctx).Result()
@@ -179,7 +179,7 @@ func (c *RedisCluster) complete(ctx context.Context, admins ...*redis.Client) er
 	return nil
 }
 
-// Place returns the addresses of the nodes.
+// Place returns the addresses of all nodes.
 func (c *RedisCluster) Place() RedisPlace {
 	var inside, outside []string
 	for i, ip := range c.ips {

@@ -16,8 +16,8 @@ func TestRedisLost(t *testing.T) {
 	s.holds()
 }
 
-// TestRedisClusterFailsOver kills each primary of a Redis Cluster in turn. Its replica, which may lack the
-// last writes, replaces it.
+// TestRedisClusterFailsOver kills two of the three primaries of a Redis Cluster in turn. Each is replaced by its
+// replica, which may lack the last writes.
 func TestRedisClusterFailsOver(t *testing.T) {
 	t.Parallel()
 	var cluster *containers.RedisCluster

@@ -7,7 +7,7 @@ import (
 )
 
 // TestRollingRestart restarts the workers one after the other, twice, like a rollout: each exits with code 0,
-// and one is always ready.
+// and is ready again before the next one stops.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, setting{accounts: gardener.SecretBindings})

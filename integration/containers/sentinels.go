@@ -71,7 +71,7 @@ sentinel failover-timeout %[1]s 10000
 }
 
 // complete returns an error while a fail-over is not possible: a replica is not in sync, or a sentinel does
-// not know all others.
+// not know both others and both replicas.
 func (r *Sentinels) complete(ctx context.Context) error {
 	for i := range r.servers[1:] {
 		if err := inStep(ctx, r.admins[i+1]); err != nil {
@@ -104,7 +104,7 @@ func (r *Sentinels) Place() RedisPlace {
 	return RedisPlace{inside: all, outside: all, master: masterName}
 }
 
-// NeedReplicas makes each server accept writes only while that many replicas follow it.
+// NeedReplicas makes each server accept writes only while at least n replicas follow it.
 func (r *Sentinels) NeedReplicas(ctx context.Context, n int) error {
 	var errs []error
 	for _, admin := range r.admins {
@@ -162,7 +162,8 @@ func inStep(ctx context.Context, admin *redis.Client) error {
 	return err
 }
 
-// masterOf returns the first master among the servers that fit.
+// masterOf returns the first master among the servers that fit. It is an error if none is, or if one that is asked
+// before does not answer.
 func masterOf(ctx context.Context, admins []*redis.Client, fits func(int) bool) (int, error) {
 	for i, admin := range admins {
 		if !fits(i) {

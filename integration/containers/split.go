@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Split is a partition of the Redis network into two sides. Containers keep their addresses. Packets between
-// the sides are dropped: connections between them go silent, without an error to either end.
+// Split is a partition between two groups of containers on the Redis network. Containers keep their addresses. Packets
+// between the sides are dropped: connections between them go silent, without an error to either end. Other containers
+// reach both sides.
 type Split struct {
 	image string
 	sides [2]side
@@ -80,13 +81,14 @@ type Replicated interface {
 
 	// sides returns the containers that belong to a node, and all others.
 	sides(node int) (with, without []*container)
-	// promoted returns the node that has replaced another, or an error while none has.
+	// promoted returns the node that has replaced the node instead, or an error while none has.
 	promoted(ctx context.Context, instead int) (int, error)
 	// follows returns nil if the node is a replica in sync, and otherwise an error that says why not.
 	follows(ctx context.Context, node int) error
 }
 
-// Leave isolates a node of a Redis together with one worker: no other container on that network reaches them.
+// Leave parts a node of a Redis and one worker from the other nodes of this Redis and the other workers of the
+// landscape.
 func (l *Landscape) Leave(ctx context.Context, redis Replicated, node, worker int) (*Split, error) {
 	near, far := redis.sides(node)
 	for n, w := range l.Workers {
@@ -99,7 +101,7 @@ func (l *Landscape) Leave(ctx context.Context, redis Replicated, node, worker in
 	return l.system.split(ctx, near, far)
 }
 
-// Promoted waits until a node has replaced another as master, and returns it.
+// Promoted waits until a node has replaced the node instead as master, and returns that node.
 func (l *Landscape) Promoted(ctx context.Context, redis Replicated, instead int) (node int, err error) {
 	err = until(ctx, func(ctx context.Context) (err error) {
 		node, err = redis.promoted(ctx, instead)
@@ -108,7 +110,7 @@ func (l *Landscape) Promoted(ctx context.Context, redis Replicated, instead int)
 	return node, err
 }
 
-// Follows returns when a former master follows the present one.
+// Follows returns when a node, such as a former master, follows the present master.
 func (l *Landscape) Follows(ctx context.Context, redis Replicated, node int) error {
 	return until(ctx, func(ctx context.Context) error { return redis.follows(ctx, node) })
 }

@@ -47,8 +47,8 @@ type System struct {
 	taken    atomic.Int32 // landscapes
 }
 
-// Available returns nil if a container engine is usable. It runs the program docker, which also builds the
-// images: the library panics if it finds no engine.
+// Available returns nil if a container engine is usable. It runs the program docker, which also builds the images. It
+// does not use testcontainers-go, which panics if it finds no engine.
 func Available(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, "docker", "version", "--format", "{{.Server.Version}}").CombinedOutput()
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *System) NewSentinels(ctx context.Context) (*Sentinels, error) {
 	return r, nil
 }
 
-// Stop removes everything.
+// Stop removes the shared parts and their networks.
 func (s *System) Stop(ctx context.Context) error {
 	var errs []error
 	if s.NATS != nil {

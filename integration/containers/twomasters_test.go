@@ -44,7 +44,7 @@ func TestTwoMastersOfACluster(t *testing.T) {
 	s.holds()
 }
 
-// removed is where a Redis is, which goes with the test.
+// removed returns the addresses of a Redis, and removes that Redis at the end of the test.
 func removed(t *testing.T, redis containers.Replicated) containers.RedisPlace {
 	t.Helper()
 	t.Cleanup(func() {
@@ -55,7 +55,8 @@ func removed(t *testing.T, redis containers.Replicated) containers.RedisPlace {
 	return redis.Place()
 }
 
-// twoMasters leaves the master to one worker until the load is answered again, and heals it.
+// twoMasters parts the master and one worker from the rest until another node is the master and 20 requests are
+// answered. Then it heals the partition, and waits until the workers are ready and 20 more are answered.
 func (s *scene) twoMasters(redis containers.Replicated, worker int) {
 	s.t.Helper()
 	master, err := redis.Master(s.ctx)

@@ -46,12 +46,13 @@ func (w *Worker) Cut(ctx context.Context, from Part) error {
 	return w.container.cut(ctx, w.system.docker, w.system.networks[from])
 }
 
-// Heal reconnects the worker to the network, with another address than before.
+// Heal reconnects the worker to the part's network. The engine chooses the worker's address anew.
 func (w *Worker) Heal(ctx context.Context, to Part) error {
 	return w.container.join(ctx, w.system.docker, w.system.networks[to])
 }
 
-// Restart stops the worker, starts it again, and returns when it is ready.
+// Restart stops the worker, starts it again, and returns when it is ready. It is an error if the worker did not exit
+// with code 0.
 func (w *Worker) Restart(ctx context.Context) error {
 	if err := w.container.stop(ctx); err != nil {
 		return err

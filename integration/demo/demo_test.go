@@ -43,8 +43,8 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// varying matches what differs from run to run: the account of a pool, and how long
-// something took. Columns are as wide as their longest account.
+// varying matches what differs from run to run: the number of an account, durations, and the width of columns, which
+// depends on the accounts.
 var varying = []*regexp.Regexp{
 	regexp.MustCompile(`\b(azure|gcp-sa30)-\d+\b`),
 	regexp.MustCompile(`\b\d+(\.\d+)? m?s\b`),

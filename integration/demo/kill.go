@@ -81,11 +81,11 @@ func (d *demo) askAll(take func(events.Reply)) error {
 	return group.Wait()
 }
 
-// race collects the first answers.
+// race collects the answers to the first round of requests.
 type race struct {
 	mu       sync.Mutex
 	all      map[string]events.Reply // by request
-	underWay chan struct{}           // closed after answeredBefore
+	underWay chan struct{}           // closed after answeredBefore answers
 }
 
 func (r *race) answer(reply events.Reply) {

@@ -13,19 +13,19 @@ import (
 // scarce is the number of accounts in the pool of plan gcp in cf-sa30.
 const scarce = 6
 
-// inScarcePool returns a cluster that only the smallest pool can serve.
+// inScarcePool returns a cluster that only the pool gcp_cf-sa30 can serve.
 func inScarcePool(runtime, tenant string) wish {
 	return wish{runtime, tenant, "gcp", "cf-sa30", "southamerica-east1", ""}
 }
 
-// answered is the final reply to a request that waited.
+// answered is the result of a request that waited, and when it came.
 type answered struct {
 	reply events.Reply
 	err   error
 	at    time.Time
 }
 
-// emptyPool claims all accounts of a pool, makes two tenants wait, empties an account, and returns it like
+// emptyPool claims all accounts of a pool, makes two tenants wait, empties an account, and releases it like
 // the cleanup job.
 func (d *demo) emptyPool() error {
 	for n := range scarce {

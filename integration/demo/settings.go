@@ -14,7 +14,7 @@ import (
 // long for an audience.
 const ackWait = 2 * time.Second
 
-// settings returns a configuration with the example policy.
+// settings returns a configuration with the example policy, and with short times of the workers.
 func settings() ([]byte, error) {
 	root, err := stack.Root()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// oneAnswer is the time limit of an answer.
+// oneAnswer is the time limit of an answer, and of all answers of the race.
 const oneAnswer = 30 * time.Second
 
 // demo is the running stack and the publisher of its stories.
@@ -59,7 +59,8 @@ func (w wish) request() events.Provision {
 	}
 }
 
-// plans provisions clusters of every plan of the initial rules.
+// plans provisions clusters of every plan of the initial rules, and one of a plan without a rule. Then it asks the
+// policy for an implementation.
 func (d *demo) plans() error {
 	err := d.table([]wish{
 		{"rt-aws-1", "ga-lime", "aws", "cf-us10", "us-east-1", ""},
@@ -87,7 +88,7 @@ func (d *demo) plans() error {
 	return d.implementation()
 }
 
-// secondAccount fills the account of a tenant. The limit of azure is 3.
+// secondAccount provisions five clusters of a tenant. An account of azure has room for three.
 func (d *demo) secondAccount() error {
 	var wishes []wish
 	for n := range 5 {
@@ -116,7 +117,7 @@ func (d *demo) table(wanted []wish) error {
 	return t.Flush()
 }
 
-// clusters returns the number of clusters on the account, and its limit.
+// clusters returns the number of clusters on the account and, unless it is shared or has none, its limit.
 func clusters(r events.Reply) string {
 	if r.Limit == 0 || r.Binding.Shared {
 		return fmt.Sprint(*r.Clusters)

@@ -2,5 +2,5 @@
 
 package main
 
-// endWithGoRun does nothing: only Linux signals a process when its parent ends.
+// endWithGoRun does nothing: only Linux has the prctl that signals the end of the parent.
 func endWithGoRun() {}

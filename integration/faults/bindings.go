@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// kindLabel names the hyperscaler of an account, which determines its pool.
+// kindLabel is the label with the hyperscaler type of an account, which determines the account's pool.
 const kindLabel = "hyperscalerType"
 
-// toBindings moves or deletes a free account, like an operator who has checked that no tenant
-// has it. If a worker changes the account in the meantime, the worker wins.
+// toBindings moves or deletes a free account of aws or azure, like an operator who has checked that no tenant has it.
+// If a worker changes the account in the meantime, the account stays as the worker wrote it.
 func (r *run) toBindings(a Action) bool {
 	if !r.bindsBy.TryLock() {
 		return false

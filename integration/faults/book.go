@@ -29,7 +29,7 @@ type runtime struct {
 	first      events.Event  // the first provision
 	last       events.Event  // the last deprovision
 	cluster    string        // the binding of its Shoot, "" for none
-	made       chan struct{} // closed once the Shoot is there
+	made       chan struct{} // closed once the Shoot is created; nil without a Shoot
 }
 
 // book records what the publishers did and saw.
@@ -39,10 +39,10 @@ type book struct {
 	runtimes   map[string]*runtime
 	order      []*runtime
 	published  map[string]map[string]string
-	since      map[string]time.Time // when a reply subject's event was first published
+	since      map[string]time.Time // by reply subject: just before its event was first published
 	took       []time.Duration      // from the first publish to the final reply
 	unreadable []uint64
-	buried     map[uint64]bool // events whose dead letters may be purged
+	buried     map[uint64]bool // sequences of events whose dead letters may be purged
 	departed   map[string]time.Time
 	clusters   map[string]*checker.Cluster
 	labels     map[string][]checker.Label
@@ -66,7 +66,7 @@ func (b *book) dice(n int) int {
 	return b.random.IntN(n)
 }
 
-// between returns a duration between two, in milliseconds.
+// between returns a random duration from least to most, in milliseconds; most itself is never drawn.
 func (b *book) between(least, most int) time.Duration {
 	return time.Duration(least+b.dice(most-least)) * time.Millisecond
 }

@@ -43,8 +43,8 @@ var accountKinds = map[gardener.Resource]accountKind{
 // runtimeKey is the annotation of a Shoot that names its runtime.
 const runtimeKey = "infrastructuremanager.kyma-project.io/runtime-id"
 
-// broker publishes like Kyma Environment Broker and the cleanup job, and creates and deletes Shoots like them. It
-// is well-behaved: it creates no Shoot before the answer or after the deprovision.
+// broker publishes like Kyma Environment Broker and the cleanup job, and creates and deletes Shoots. It is
+// well-behaved: it creates no Shoot before the answer, or once it has begun to deprovision.
 type broker struct {
 	*book
 
@@ -98,7 +98,7 @@ func (b *broker) tenant() string {
 	return all[b.dice(len(all))]
 }
 
-// newRuntime returns a runtime that has not been requested yet.
+// newRuntime returns a new runtime, which has not been requested yet.
 func (b *broker) newRuntime(tenant string) *runtime {
 	w := wishes()[b.dice(len(wishes()))]
 	b.mu.Lock()
@@ -168,7 +168,7 @@ func (b *broker) askAgain() {
 	b.publish(b.provision(rt), "")
 }
 
-// end releases a runtime. Its Shoot is deleted before the event is published, or sometimes after it.
+// end deprovisions a runtime. A Shoot is deleted before the event is published, or sometimes after that.
 func (b *broker) end(rt *runtime) {
 	if rt == nil {
 		return
@@ -211,7 +211,7 @@ func (b *broker) deprovision(rt *runtime) events.Event {
 	return e
 }
 
-// endFirst deprovisions a runtime before its provision.
+// endFirst publishes the deprovision of a runtime before its provision.
 func (b *broker) endFirst() {
 	rt := b.newRuntime(b.tenant())
 	b.mu.Lock()
@@ -268,12 +268,13 @@ func (b *broker) nonsense() {
 	})
 }
 
-// publish publishes an event in the background. msgID defaults to the one of the contract.
+// publish publishes an event in the background. Without msgID, the message id is that of the contract.
 func (b *broker) publish(e events.Event, msgID string) {
 	b.busy.Go(func() { b.deliver(e, msgID) })
 }
 
-// deliver publishes an event until the stream acknowledges it; false if the run ended before.
+// deliver publishes an event until the stream acknowledges it. It returns false if the run ends before, or if the
+// event cannot be encoded.
 func (b *broker) deliver(e events.Event, msgID string) bool {
 	owner := e.RuntimeID
 	var subject string
@@ -301,7 +302,8 @@ func (b *broker) deliver(e events.Event, msgID string) bool {
 	return ok
 }
 
-// send publishes until the stream acknowledges it. A repeat is a duplicate by its message id.
+// send publishes msg until the stream acknowledges it, or the run ends. The stream drops repeats, because they have the
+// same message id.
 func (b *broker) send(msg *nats.Msg) (sequence uint64, ok bool) {
 	for {
 		ctx, cancel := context.WithTimeout(b.ctx, 2*time.Second)
@@ -317,7 +319,7 @@ func (b *broker) send(msg *nats.Msg) (sequence uint64, ok bool) {
 	}
 }
 
-// createShoot creates the cluster of an assigned runtime, unless the runtime is leaving already.
+// createShoot creates the Shoot of an assigned runtime, unless the runtime is leaving or has one already.
 func (b *broker) createShoot(id, binding string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -363,7 +365,7 @@ func (b *broker) deleteShoot(rt *runtime) {
 	})
 }
 
-// insist repeats an operation until it succeeds.
+// insist repeats an operation until it succeeds or the run ends.
 func (b *broker) insist(what string, do func(context.Context) error) {
 	for {
 		ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)

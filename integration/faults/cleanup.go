@@ -7,8 +7,8 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// clean is the cleanup job of one dirty binding: after some time it releases the claim, with new request ids
-// until the binding is clean.
+// clean is the cleanup job of one dirty binding: after some time it releases the claim, again under a new request id
+// each time, until the binding is clean.
 func (b *broker) clean(binding string, generation int64) {
 	claim := fmt.Sprintf("%s/%d", binding, generation)
 	if _, at := b.cleaning.LoadOrStore(claim, true); at {

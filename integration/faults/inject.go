@@ -10,7 +10,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/faulty"
 )
 
-// The number of requests in a thousand that fail, normally and during a flaky spell.
+// For how many requests in a thousand a fault is drawn, normally and during KubeFlaky and RedisFlaky.
 const (
 	kubeSometimes, kubeOften   = 30, 500
 	redisSometimes, redisOften = 2, 60
@@ -52,8 +52,8 @@ func (i *injector) counts() map[string]int {
 	return maps.Clone(i.done)
 }
 
-// kubeFaults are the faults of requests, by their names in the figures. Faults of writes strike writes only:
-// reads are retried at once.
+// kubeFaults are the faults of requests, with their names in the figures. Those with write do not strike GET requests:
+// a read has no conflict, and nothing to commit.
 var kubeFaults = []struct {
 	name  string
 	write bool

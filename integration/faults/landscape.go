@@ -7,8 +7,8 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// Config is the configuration of the workers without addresses. Its times are short, so that each one expires
-// during a run. waiting is how long a request may wait for an account.
+// Config is the configuration of the workers without addresses. Its times are short, so that they expire during a
+// run. waiting is how long a request may wait for an account.
 func Config(waiting time.Duration) string {
 	return stack.InitialRules + fmt.Sprintf(`
   multiHyperscalerAccount:
@@ -21,7 +21,7 @@ telemetry: {logLevel: debug}
 `, waiting)
 }
 
-// The numbers of tenants with one account (one-N) and with several (many-N).
+// The numbers of tenants that may have one account in each pool (one-N), and several (many-N).
 const oneTenants, manyTenants = 8, 6
 
 func tenants() []string {
@@ -43,7 +43,7 @@ func several() map[string]bool {
 	return names
 }
 
-// Accounts are fewer than the tenants want, so that requests wait. Each pool has an internal one, which must
+// Accounts are fewer than the tenants want, so that requests wait. Each dedicated pool has an internal one, which must
 // not be assigned.
 func Accounts() []stack.Account {
 	var all []stack.Account

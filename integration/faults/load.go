@@ -35,12 +35,12 @@ type LoadOptions struct {
 	Every time.Duration
 	// Settle is how long the end state may take. Defaults to 3 min.
 	Settle time.Duration
-	// Log gets a line for each event of note.
+	// Log gets a line if the facts of the end cannot be written. Required.
 	Log func(format string, args ...any)
 }
 
-// Load is a broker and a cleanup job at work, and a record of their actions and observations. The caller
-// injects faults meanwhile:
+// Load is a broker and a cleanup job at work, and a record of what they did and saw. The caller injects faults
+// meanwhile:
 //
 //	l, err := faults.StartLoad(ctx, landscape, faults.LoadOptions{…})
 //	defer l.Close()
@@ -57,7 +57,7 @@ type Load struct {
 	observers sync.WaitGroup
 }
 
-// StartLoad starts a load. It ends with ctx, or with Close.
+// StartLoad starts a load. Its steps end with Conclude, and everything of it ends with ctx or Close.
 func StartLoad(ctx context.Context, where Landscape, o LoadOptions) (*Load, error) {
 	l, err := newLoad(ctx, where, o)
 	if err != nil {
@@ -119,14 +119,14 @@ func (l *Load) begin() {
 // Note records an event that the caller is about to publish itself: it has to be answered, too.
 func (l *Load) Note(e events.Event) { l.wrote(e.RuntimeID, e, e.ReplySubject(l.subjects)) }
 
-// Answered is the number of final replies to the broker's own requests.
+// Answered is the number of final replies to the load's requests, those of Note included.
 func (l *Load) Answered() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.took)
 }
 
-// Silence is the longest time since then between two final replies, by the clock of NATS.
+// Silence returns the longest time without a final reply from since until now. The replies have the times of NATS.
 func (l *Load) Silence(since time.Time) (longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,8 +139,8 @@ func (l *Load) Silence(since time.Time) (longest time.Duration) {
 	return max(longest, time.Since(last))
 }
 
-// Conclude stops the load, waits until everything is settled, and checks. Then it releases all runtimes, and
-// checks that every account is free.
+// Conclude stops the load, waits until everything is settled, and checks. If nothing is wrong, it then releases all
+// runtimes, and checks that every account is free. What is wrong are violations in the report.
 func (l *Load) Conclude() (*Report, error) {
 	l.rest()
 	begin := time.Now()
@@ -162,7 +162,7 @@ func (l *Load) Conclude() (*Report, error) {
 	return report, nil
 }
 
-// Close stops everything, and waits.
+// Close stops the actions and the observers, and waits until they have ended.
 func (l *Load) Close() {
 	l.cancel()
 	l.rest()

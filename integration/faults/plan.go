@@ -22,7 +22,7 @@ const (
 	RedisLost       Kind = "redis lost"        // started again empty
 	RedisRewound    Kind = "redis rewound"     // started again with data of some seconds ago
 	RedisKilled     Kind = "redis killed"      // started again with its own data
-	RedisFlaky      Kind = "redis flaky"       // connections are cut before and after scripts
+	RedisFlaky      Kind = "redis flaky"       // connections are cut before and after requests
 	RedisFailedOver Kind = "redis failed over" // a replica becomes the master, and the old master its replica
 	RedisTwoMasters Kind = "redis two masters" // the same, and one worker is left with the old master for a while
 	NATSRestarted   Kind = "nats restarted"    // stopped for a while
@@ -31,7 +31,7 @@ const (
 	WatchCut        Kind = "kube watches cut"  // all connections closed once
 
 	ConsumerDeleted Kind = "consumer deleted" // the one of all workers, who recreate it
-	Junk            Kind = "junk"             // messages in each stream that no worker can read
+	Junk            Kind = "junk"             // messages that no worker can read, in each stream but HAP_EVENTS
 	DeadPurged      Kind = "dead letters purged"
 	ConfigChanged   Kind = "config changed" // a changed one, then half of it, then the original
 
@@ -39,7 +39,7 @@ const (
 	BindingDeleted Kind = "binding deleted" // a free account is deleted, and another is created
 )
 
-// Kinds are all kinds of faults.
+// Kinds returns all kinds of faults.
 func Kinds() []Kind {
 	return []Kind{
 		WorkerKilled, WorkersKilled, WorkerStopped, WorkerPaused, RedisLost, RedisRewound, RedisKilled,
@@ -76,19 +76,19 @@ func lasts(k Kind) (least, most int) {
 	}
 }
 
-// Plan returns the schedule of a seed. All kinds occur once in random order, then all once more, and so on;
-// faults overlap.
+// Plan returns the schedule of a seed. All kinds occur once in random order, then all once more, and so on, until
+// two seconds before the end of duration. A fault may begin before an earlier one ends.
 func Plan(seed uint64, duration time.Duration, workers int) []Action {
 	return plan(seed, duration, workers, Kinds(), 1500, 4500)
 }
 
-// soakPlan returns the schedule of a soak. Faults are rare, because its readings have to show the load and
+// soakPlan returns the schedule of a soak. Faults are rare, because the soak's readings have to show the load and
 // not the faults.
 func soakPlan(seed uint64, duration time.Duration, workers int) []Action {
 	return plan(seed, duration, workers, soakKinds(), 15_000, 45_000)
 }
 
-// plan draws from kinds, with pauses of least to most milliseconds.
+// plan draws from kinds. Faults begin least to most milliseconds apart.
 func plan(seed uint64, duration time.Duration, workers int, kinds []Kind, least, most int) []Action {
 	random := rand.New(rand.NewPCG(seed, 1))
 	var plan []Action

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestPlan holds a schedule to its seed, and two minutes to every kind of fault.
+// TestPlan: a seed always has the same schedule, another seed another one, and two minutes have every kind of fault.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

@@ -4,7 +4,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/faulty"
 )
 
-// chooseRedis sets the fault of the Redis requests of all workers.
+// chooseRedis sets the function that chooses the faults of all workers' requests to Redis.
 func (r *run) chooseRedis(f func() faulty.Cut) {
 	for _, redis := range r.redis {
 		redis.Choose(f)

@@ -17,7 +17,7 @@ type Report struct {
 	Figures    map[string]int // counts of actions, replies and faults
 	Median     time.Duration  // from publishing to the final reply
 	P99        time.Duration
-	Settled    time.Duration // the time from the end of all faults
+	Settled    time.Duration // from the call of Conclude until everything was settled, or Settle was over
 	Readings   []Reading     // of a soak
 	Trends     []Trend       // of them
 	Violations []string

@@ -33,7 +33,7 @@ import (
 type Options struct {
 	Seed     uint64        // of the schedule and of the load
 	Duration time.Duration // of the load
-	Dir      string        // gets the workers' logs; must exist
+	Dir      string        // gets the workers' logs and the facts of the end; must exist
 	Workers  int           // defaults to 3
 	Gardener string        // how the Kubernetes API is served; defaults to stack.CRDGardener
 	// Every is the time between two steps of the broker. Defaults to 70 ms.
@@ -43,7 +43,7 @@ type Options struct {
 	// Soak makes faults rare, and reads the processes meanwhile: memory, goroutines, open files and Redis
 	// keys must not grow.
 	Soak bool
-	// Log gets a line for each event of note.
+	// Log gets a line for each fault, and for what goes wrong in the run itself. Required.
 	Log func(format string, args ...any)
 }
 
@@ -58,7 +58,7 @@ type run struct {
 	redis    []*faulty.Redis // one for each worker
 	looker   *faulty.Redis   // the checker's proxy, without faults
 	master   *stack.Redis
-	other    *stack.Redis // takes the master's place; nil until the first fail-over
+	other    *stack.Redis // replaces the master at the next fail-over; nil until the first one
 	another  *stack.Redis // the second server, which the stack does not stop
 	injector *injector
 	api      dynamic.Interface // directly, without the proxies
@@ -140,7 +140,7 @@ func (r *run) start(ctx context.Context) (err error) {
 	return r.newLoad(ctx, kube)
 }
 
-// newLoad connects the load directly, without the proxies.
+// newLoad connects the load directly to NATS and the Kubernetes API, and through the checker's proxy to Redis.
 func (r *run) newLoad(ctx context.Context, kube *rest.Config) error {
 	where := Landscape{Namespace: r.stack.Target.Namespace}
 	var err error
@@ -209,7 +209,7 @@ func (r *run) close() {
 	}
 }
 
-// underFaults runs the load, and the faults of the schedule.
+// underFaults runs the load and the faults of the schedule, and adds a network rule after half of the time.
 func (r *run) underFaults() {
 	r.kubeAPI.Choose(r.injector.kubeFault)
 	r.chooseRedis(r.injector.redisCut)
@@ -274,7 +274,7 @@ func (r *run) perform(a Action) {
 	}
 }
 
-// ready is how long a worker may take to become ready while faults go on.
+// ready is how long a worker may take to become ready after a restart, and all workers after heal.
 const ready = 2 * time.Minute
 
 func (r *run) toWorker(n int, a Action) bool {
@@ -335,14 +335,14 @@ func (r *run) toKube(a Action) bool {
 	return true
 }
 
-// must records an error that no fault explains.
+// must records an error that no fault explains. After the end of the run, it ignores errors.
 func (r *run) must(err error) {
 	if err != nil && r.ctx.Err() == nil {
 		r.failed(err.Error())
 	}
 }
 
-// heal ends all faults, and waits until every worker is ready.
+// heal ends the faults of single requests, and waits until every worker is ready; one that is not is a violation.
 func (r *run) heal() {
 	r.o.Log("healed")
 	r.kubeAPI.Choose(nil)

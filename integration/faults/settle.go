@@ -13,8 +13,8 @@ import (
 	"github.com/hap-worker/hap-worker/integration/checker"
 )
 
-// settle reads everything repeatedly until nothing is wrong, but at most for o.Settle. found lists the faults
-// that are left.
+// settle reads everything repeatedly until nothing is wrong, but at most for o.Settle. found lists what was wrong in
+// the last successful read; err is the error of the last read.
 func (l *Load) settle() (facts checker.Facts, found []string, err error) {
 	for begin := time.Now(); ; {
 		facts, err = l.facts()
@@ -38,7 +38,7 @@ func (l *Load) facts() (checker.Facts, error) {
 	return facts, err
 }
 
-// wrong lists everything that must not be so at the end.
+// wrong lists what must not be so once everything is settled.
 func (l *Load) wrong(facts checker.Facts) []string {
 	var found []string
 	for _, stream := range []string{events.StreamEvents, events.StreamWaiting} {

@@ -45,14 +45,14 @@ func (r Reading) bytes() (sum uint64) {
 	return sum
 }
 
-// figure is one of those that a soak shows over time.
+// figure is a figure that a soak shows over time.
 type figure struct {
 	name  string
 	of    func(Reading) float64
 	scale float64       // divides the figure for printing
 	held  bool          // must not grow
 	slack float64       // growth that is ignored
-	from  time.Duration // the least length of a soak that judges it
+	from  time.Duration // in a shorter soak, the figure may grow
 }
 
 // streams are the streams of a landscape.
@@ -60,8 +60,8 @@ func streams() []string {
 	return []string{events.StreamEvents, events.StreamReplies, events.StreamWaiting, events.StreamDead}
 }
 
-// figures returns what a soak shows. The records of a pool or bucket are fields of one key each, so no runtime
-// adds a key; but each adds to the memory of Redis and to the streams until its retention is over.
+// figures returns what a soak shows. Records are fields of the keys of their pool or bucket, so a runtime adds no key;
+// but it adds to the memory of Redis and to the streams until its retention is over.
 func figures() []figure {
 	const mib = 1 << 20
 	all := []figure{
@@ -199,7 +199,7 @@ func (r *Reading) addWorker(ctx context.Context, url string) error {
 	return nil
 }
 
-// soaked adds the readings to a report, and each growth to its violations.
+// soaked adds the readings of a soak to a report, and to its violations each growth, or that there are too few readings.
 func (r *run) soaked(report *Report) {
 	if !r.o.Soak {
 		return
@@ -216,7 +216,7 @@ func (r *run) soaked(report *Report) {
 	}
 }
 
-// soak formats about ten readings as a table, and the trends.
+// soak formats the readings, at most 19 of them, as a table, and the trends.
 func (r *Report) soak(b *strings.Builder) {
 	if len(r.Readings) == 0 {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// TestTrends detects growth, and ignores a single rise and jitter.
+// TestTrends: growth is detected; a rise in the beginning, jitter, and what grows by design are ignored.
 func TestTrends(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 1))

@@ -20,8 +20,8 @@ import (
 	"github.com/hap-worker/hap-worker/ledger/dead"
 )
 
-// watchLabels records every state of every binding, from its own watch on the Kubernetes API, without
-// proxies. A gap in the watch fails the run.
+// watchLabels records tenant, dirty and generation of every binding at each change, from a watch on the Kubernetes API
+// without the proxy. A gap in the watch is a failure of the run.
 func (b *broker) watchLabels() {
 	version := "0"
 	for b.ctx.Err() == nil {
@@ -58,7 +58,7 @@ func (b *broker) labelled(o *unstructured.Unstructured) {
 		last.At = label.At
 		if last == label {
 			b.mu.Unlock()
-			return // only an annotation changed
+			return // nothing that is recorded has changed
 		}
 	}
 	b.labels[o.GetName()] = append(labels, label)
@@ -140,7 +140,7 @@ func (b *broker) replied(s events.Stored) {
 	}
 }
 
-// remember records the events that have a dead letter now, before the letters are purged.
+// remember records the events that have a dead letter, before the letters are purged.
 func (b *broker) remember() error {
 	found, err := b.dead()
 	b.mu.Lock()
@@ -149,7 +149,7 @@ func (b *broker) remember() error {
 	return err
 }
 
-// dead returns the sequences of the events that have or had a dead letter.
+// dead returns the sequences of the events that have a dead letter, or had one when remember was called.
 func (b *broker) dead() (map[uint64]bool, error) {
 	stream, err := b.js.Stream(b.ctx, events.StreamDead)
 	if err != nil {

@@ -26,13 +26,13 @@ type Fault struct {
 	Status int
 	// RetryAfter is the Retry-After header with Status, in seconds; 0 for none.
 	RetryAfter int
-	// Delay is waited before everything else.
+	// Delay is how long the proxy waits before everything else.
 	Delay time.Duration
 	// CutBefore closes the connection. The server does not see the request.
 	CutBefore bool
 	// CutAfter forwards the request, and closes the connection instead of responding.
 	CutAfter bool
-	// Hold is how long the connection stays silent before it is closed.
+	// Hold is how long the connection stays silent before CutBefore or CutAfter closes it.
 	Hold time.Duration
 }
 
@@ -44,7 +44,7 @@ type KubeAPI struct {
 	choose   atomic.Pointer[func(*http.Request) Fault]
 
 	mu     sync.Mutex
-	server *http.Server // nil while it is down
+	server *http.Server // nil while the proxy is down
 	served sync.WaitGroup
 }
 
@@ -70,8 +70,8 @@ func NewKubeAPI(config *rest.Config) (*KubeAPI, error) {
 	return k, k.Up()
 }
 
-// Choose sets the function that chooses the fault of each following request; nil injects none. It must be
-// safe for concurrent use.
+// Choose sets the function that chooses the fault of each following request; nil injects none. f must be safe
+// for concurrent use.
 func (k *KubeAPI) Choose(f func(*http.Request) Fault) {
 	if f == nil {
 		f = func(*http.Request) Fault { return Fault{} }
@@ -79,7 +79,7 @@ func (k *KubeAPI) Choose(f func(*http.Request) Fault) {
 	k.choose.Store(&f)
 }
 
-// Up starts to serve again, at the old address.
+// Up starts to serve, after Down again at the old address. If the proxy serves already, it does nothing.
 func (k *KubeAPI) Up() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -17,11 +17,11 @@ type Cut int
 const (
 	Pass        Cut = iota
 	LoseRequest     // the connection is closed before the server sees the request
-	LoseReply       // the connection is closed once the server has executed it
+	LoseReply       // the server gets the request; the connection is closed in place of the server's next answer
 )
 
 // Redis is a proxy for a Redis server that can lose requests and replies. It does not parse the protocol: a
-// piece is the result of one read from the connection.
+// piece is the result of one read from a client's connection, such as a request or a pipeline.
 type Redis struct {
 	listener net.Listener
 	target   atomic.Pointer[string]
@@ -49,8 +49,8 @@ func NewRedis(address string) (*Redis, error) {
 // URL is the URL for clients.
 func (r *Redis) URL() string { return "redis://" + r.listener.Addr().String() }
 
-// Choose sets the function that chooses the fault of each following request; nil injects none. It must be
-// safe for concurrent use.
+// Choose sets the function that chooses the fault of each following piece; nil injects none. f must be safe for
+// concurrent use.
 func (r *Redis) Choose(f func() Cut) {
 	if f == nil {
 		f = func() Cut { return Pass }
@@ -90,7 +90,7 @@ func (r *Redis) accept() {
 			defer r.drop(client)
 			server, err := (&net.Dialer{Timeout: 5 * time.Second}).Dial("tcp", *r.target.Load())
 			if err != nil {
-				return // as refused as it can be here
+				return // drop closes the client's connection, which is accepted already
 			}
 			r.keep(server)
 			defer r.drop(server)

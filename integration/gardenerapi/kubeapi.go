@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// waitForKubeAPI waits until the kubeapi has published its front-proxy certificate. It does so shortly after
-// it is ready, and gardener-apiserver reads it only once.
+// waitForKubeAPI waits until the kubeapi has published its front-proxy certificate, which it does shortly after it
+// is ready. gardener-apiserver reads the certificate when it starts.
 func (c *config) waitForKubeAPI(ctx context.Context) error {
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()

@@ -1,7 +1,7 @@
 // Command gardenerapi is Gardener's own API server, which serves CredentialsBindings, SecretBindings and
 // Shoots in every landscape, with its validation and admission. It runs behind a kubeapi, and stores its
-// objects in the kubeapi's etcd. There is no controller manager, no scheduler and no gardenlet: objects are
-// validated, and then stay unchanged.
+// objects in the kubeapi's etcd. There is no controller manager, no scheduler and no gardenlet: no controller
+// acts on the objects.
 package main
 
 import (
@@ -72,8 +72,8 @@ to stderr. Flags after -- go to gardener-apiserver and win over those set here.`
 	return cmd
 }
 
-// healthcheckCommand checks whether a running gardenerapi is ready: the health check of a container whose
-// image has only this program.
+// healthcheckCommand returns the command that checks whether a running gardenerapi is ready: the health check of
+// a container whose image has only this program.
 func healthcheckCommand() *cobra.Command {
 	var address string
 	var timeout time.Duration

@@ -63,7 +63,7 @@ func start(c *config) (*server, error) {
 		"--log-level=error",
 		"--log-format=text",
 	}, c.apiserver...))
-	// Not the caller's context: the server must outlive the signal until stop.
+	// Not the context that a signal ends: the server runs until stop.
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	go func() {
@@ -73,8 +73,8 @@ func start(c *config) (*server, error) {
 	return s, nil
 }
 
-// certificate returns the files of a self-signed certificate and its key. No
-// client trusts it: the APIServices say insecureSkipTLSVerify.
+// certificate creates a self-signed certificate with its key, and returns their files. No
+// client verifies it: the APIServices say insecureSkipTLSVerify.
 func (c *config) certificate() (cert, key string, err error) {
 	cert, key = filepath.Join(c.data, "gardener-apiserver.crt"), filepath.Join(c.data, "gardener-apiserver.key")
 	certPEM, keyPEM, err := certutil.GenerateSelfSignedCertKey("localhost", nil, nil)
@@ -87,7 +87,7 @@ func (c *config) certificate() (cert, key string, err error) {
 	return cert, key, os.WriteFile(key, keyPEM, 0o600)
 }
 
-// waitReady returns nil when /readyz is ok, and an error if the server cannot become ready.
+// waitReady returns nil when /readyz is ok, and an error if the server or ctx ends before that.
 func (s *server) waitReady(ctx context.Context) error {
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
@@ -106,7 +106,7 @@ func (s *server) waitReady(ctx context.Context) error {
 	}
 }
 
-// stop stops the server, and waits for it, but at most for grace: open watches would delay it for a minute.
+// stop stops the server, and waits for it, but at most for grace: open watches can delay its end for a minute.
 func (s *server) stop(grace time.Duration) {
 	s.cancel()
 	timer := time.NewTimer(grace)

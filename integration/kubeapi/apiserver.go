@@ -41,7 +41,7 @@ type api struct {
 	cancel context.CancelFunc
 	listen string     // host:port as this process reaches it
 	server string     // host:port as clients reach it
-	ended  chan error // receives the error when the server returns or fails
+	ended  chan error // receives what the server returns, or errGaveUp after a fatal log line
 }
 
 func startAPI(c *config, creds *credentials, etcdEndpoint string) (*api, error) {
@@ -71,8 +71,9 @@ func startAPI(c *config, creds *credentials, etcdEndpoint string) (*api, error) 
 		"--service-cluster-ip-range=10.0.0.0/24",
 		// No controller creates service accounts, so none can be required.
 		"--disable-admission-plugins=ServiceAccount",
-		// Otherwise both would look for the machine's network, which a build machine may lack.
+		// Without it kube-apiserver looks for an address of the machine's network, which a build machine may lack.
 		"--advertise-address=127.0.0.1",
+		// A loopback address may not be an endpoint of the Service kubernetes.
 		"--endpoint-reconciler-type=none",
 		// An API server behind this one, such as Gardener's, authenticates it by this certificate, and trusts
 		// its headers about the caller.
@@ -88,7 +89,7 @@ func startAPI(c *config, creds *credentials, etcdEndpoint string) (*api, error) 
 	if !slices.ContainsFunc(c.apiserver, func(flag string) bool { return strings.HasPrefix(flag, "--authorization-mode") }) {
 		args = append(args, "--authorization-mode=AlwaysAllow")
 	}
-	// Not the caller's context: the server must outlive the signal until stop.
+	// Not the context that a signal ends: the server runs until stop.
 	ctx, cancel := context.WithCancel(context.Background())
 	a.cancel = cancel
 	complete, err := parseAPI(ctx, args)
@@ -101,7 +102,7 @@ func startAPI(c *config, creds *credentials, etcdEndpoint string) (*api, error) 
 	return a, nil
 }
 
-// gaveUp replaces os.Exit in fatal log lines. An interrupted start ends in one, which must neither hide the
+// gaveUp replaces os.Exit in fatal log lines. An interrupted start can end in one, which must neither hide the
 // cause nor leave etcd open.
 func (a *api) gaveUp(int) {
 	select {
@@ -139,7 +140,7 @@ func parseAPI(ctx context.Context, args []string) (options.CompletedOptions, err
 	return complete, utilerrors.NewAggregate(complete.Validate())
 }
 
-// waitReady returns nil when /readyz is ok, and an error if the server cannot become ready.
+// waitReady returns nil when /readyz is ok, and an error if the server or ctx ends before that.
 func (a *api) waitReady(ctx context.Context) error {
 	client, err := readyClient(a.creds.serving.certificate)
 	if err != nil {
@@ -164,7 +165,7 @@ func (a *api) waitReady(ctx context.Context) error {
 	}
 }
 
-// stop stops the server, and waits for it, but at most for grace: open watches would delay it for a minute.
+// stop stops the server, and waits for it, but at most for grace: open watches can delay its end for a minute.
 func (a *api) stop(grace time.Duration) {
 	a.cancel()
 	timer := time.NewTimer(grace)
@@ -240,7 +241,7 @@ func freePort(bind string) (int, error) {
 	return port, l.Close()
 }
 
-// stderr writes to the os.Stderr of the moment.
+// stderr writes to the file that os.Stderr is at that moment: prepare replaces it.
 type stderr struct{}
 
 func (stderr) Write(p []byte) (int, error) { return os.Stderr.Write(p) }

@@ -19,8 +19,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// credentials are the files for the API server and its clients. They are created once per data directory, so
-// a kubeconfig stays valid after a restart.
+// credentials are the files for the API server and its clients. Keys and token are created once per data
+// directory, so that they stay valid after a restart.
 type credentials struct {
 	token      string
 	tokenFile  string
@@ -49,7 +49,7 @@ func (c *config) credentials() (*credentials, error) {
 	return k, nil
 }
 
-// hosts returns the host names of the certificate.
+// hosts returns the host names and addresses of the serving certificate.
 func (c *config) hosts() []string {
 	hosts := append([]string{"localhost", "127.0.0.1", "::1", "kubernetes.default.svc"}, c.names...)
 	if ip := net.ParseIP(c.bind); ip != nil && !ip.IsUnspecified() {
@@ -90,7 +90,7 @@ func newKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-// kubeconfigFor returns a kubeconfig with the token and the certificate.
+// kubeconfigFor returns a kubeconfig with the token and the serving certificate.
 func (k *credentials) kubeconfigFor(server string) ([]byte, error) {
 	const name = "kubeapi"
 	return clientcmd.Write(clientcmdapi.Config{

@@ -13,7 +13,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// quota is etcd's maximal size in bytes: a benchmark writes for hours without a manual compaction.
+// quota is the size in bytes at which etcd refuses writes. It is above the default, 2 GiB, for benchmarks that
+// write for hours.
 const quota = 8 << 30
 
 // etcd is the embedded store.
@@ -22,7 +23,7 @@ type etcd struct {
 	endpoint string
 }
 
-// startEtcd starts a single-member etcd, and waits until it is ready.
+// startEtcd starts a single-member etcd, and waits until it is ready, at most c.startup.
 func startEtcd(ctx context.Context, c *config) (*etcd, error) {
 	cfg := embed.NewConfig()
 	cfg.Dir = filepath.Join(c.data, "etcd")
@@ -69,8 +70,8 @@ func startEtcd(ctx context.Context, c *config) (*etcd, error) {
 
 func (e *etcd) stop() { e.server.Close() }
 
-// etcdLogger logs errors to the current os.Stderr. It omits warnings: etcd's are about slow disks, which are
-// normal on test machines.
+// etcdLogger logs errors to the current os.Stderr. It omits warnings: most of etcd's are about slow disks, which
+// are normal on test machines.
 func etcdLogger() (*zap.Logger, error) {
 	cfg := zap.NewProductionConfig()
 	cfg.Level = zap.NewAtomicLevelAt(zapcore.ErrorLevel)

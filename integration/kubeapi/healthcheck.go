@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// healthcheckCommand checks whether a running kubeapi is ready: the health check of a container whose image
-// has only this program.
+// healthcheckCommand returns the command that checks whether a running kubeapi is ready: the health check of a
+// container whose image has only this program.
 func healthcheckCommand() *cobra.Command {
 	var kubeconfig string
 	var timeout time.Duration

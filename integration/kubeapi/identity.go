@@ -18,13 +18,13 @@ type identity struct {
 	name        string
 	certFile    string
 	keyFile     string
-	hosts       []string // that the certificate has to be valid for
+	hosts       []string // names and addresses that the certificate has to be valid for
 	usage       x509.ExtKeyUsage
 	certificate []byte // PEM, once it is loaded
 }
 
-// load keeps the existing certificate if it is valid for all hosts. Otherwise it signs a new one with the
-// same key.
+// load keeps the existing certificate if it is valid for all hosts and for another day. Otherwise it signs a new
+// one with the same key. A key that is missing is created.
 func (i *identity) load() error {
 	err := keep(i.keyFile, newKey)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command kubeapi is a Kubernetes API in one static binary: kube-apiserver with an embedded etcd. The
-// development stack, the container tests and docker-compose start it where there is no cluster. There are no
-// nodes, no controllers and no authorization: the kubeconfig has all rights.
+// Command kubeapi is a Kubernetes API in one static binary: kube-apiserver with an embedded etcd. docker-compose
+// starts it; the development stack and the container tests can start it instead of integration/lightapi. There
+// are no nodes, no controller manager and, by default, no authorization. The kubeconfig has all rights.
 package main
 
 import (
@@ -20,12 +20,12 @@ import (
 
 // config has the values of the flags.
 type config struct {
-	data       string   // directory of etcd, keys, certificate and log
+	data       string   // directory of etcd, keys, certificates and log
 	bind       string   // address that the API listens on
 	port       int      // 0: a free one
 	names      []string // further names and addresses in the serving certificate
 	kubeconfig string   // file that is written; "" is <data>/kubeconfig
-	server     string   // host:port in the kubeconfig; "" is bind and port
+	server     string   // host:port in the kubeconfig; "" is where this machine reaches the API
 	etcdListen string   // host:port of etcd, which has no authentication
 	untilEOF   bool
 	fsync      bool
@@ -36,8 +36,8 @@ type config struct {
 }
 
 func main() {
-	// The API server takes over klog and, unless verbose, os.Stderr. Messages to the user go to the original
-	// one.
+	// Unless --verbose is set, prepare redirects os.Stderr into the log. Messages to the user go to the
+	// original one.
 	talk := os.Stderr
 	if err := command().ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintln(talk, "kubeapi:", err)
@@ -105,7 +105,7 @@ func run(c config) error {
 	return err
 }
 
-// prepare creates the data directory, locks it for this process, and redirects the log.
+// prepare creates the data directory, locks it for this process and, unless verbose, redirects os.Stderr into the log.
 func (c *config) prepare() (release func(), err error) {
 	if c.data, err = filepath.Abs(c.data); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (c *config) prepare() (release func(), err error) {
 
 func (c *config) logFile() string { return filepath.Join(c.data, "kubeapi.log") }
 
-// logEnd returns the last lines of the log, or the error of reading them: a temporary directory may be gone.
+// logEnd returns the last ten lines of the log, or the error of reading it: a temporary directory may be gone.
 func (c *config) logEnd() string {
 	const lines = 10
 	data, err := os.ReadFile(c.logFile())
@@ -147,7 +147,7 @@ func (c *config) logEnd() string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// serve runs etcd and the API server until ctx ends. The API server stops before its etcd.
+// serve runs etcd and the API server until ctx ends, or one of them fails. The API server stops before its etcd.
 func (c *config) serve(ctx context.Context) error {
 	etcd, err := startEtcd(ctx, c)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// testMetadata: metadata can be read, listed and watched without the objects.
+// testMetadata: metadata can be read, listed, patched and watched without the rest of the objects.
 func testMetadata(t *testing.T, b *bench) {
 	b.configMap("a", "l=1")
 	check := func(what, kind string, content map[string]any) {
@@ -51,7 +51,7 @@ func testMetadata(t *testing.T, b *bench) {
 	check("event", "PartialObjectMetadata", w.want("DELETED a").Object)
 }
 
-// testTable: tables, as kubectl get requests them, have the columns of the definition.
+// testTable: tables, as kubectl get requests them, have the columns of the CustomResourceDefinition.
 func testTable(t *testing.T, b *bench) {
 	b.shoot("one")
 	list := b.get(b.shoots()+"?limit=500", asKubectlGets).is(http.StatusOK, "")
@@ -99,7 +99,7 @@ func testTable(t *testing.T, b *bench) {
 	}
 }
 
-// testKubectlLabel: kubectl label reads an object in its own form, and sends a merge patch.
+// testKubectlLabel: the requests of kubectl label succeed: it reads the whole object, and sends a merge patch.
 func testKubectlLabel(t *testing.T, b *bench) {
 	b.shoot("one")
 	b.get(b.shoots()+"/one").is(http.StatusOK, "")
@@ -153,7 +153,7 @@ func testDiscovery(t *testing.T, b *bench) {
 	}
 }
 
-// testDefinition: a kind is served from its definition until the definition is deleted.
+// testDefinition: a kind is served once its CustomResourceDefinition is created, and no longer once that is deleted.
 func testDefinition(t *testing.T, b *bench) {
 	const definitions, things = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/kubetest.example.org/v1/things"
 	definition := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.kubetest.example.org"},
@@ -176,7 +176,7 @@ func testDefinition(t *testing.T, b *bench) {
 	b.until("the kind is gone", func() bool { return b.get(things).code == http.StatusNotFound })
 }
 
-// until repeats a check until it holds.
+// until repeats a check until it holds, and fails the test after patience.
 func (b *bench) until(what string, holds func() bool) {
 	b.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)

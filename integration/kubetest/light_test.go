@@ -19,12 +19,13 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// patience is how long a test waits for what must come.
+// patience is how long the API may take to be seeded.
 const patience = 30 * time.Second
 
 const namespace = "garden-test"
 
-// light is an API of integration/lightapi with the kinds of deploy/crds and a namespace.
+// light starts an API of integration/lightapi with the kinds of deploy/crds and a namespace, and returns a client's
+// configuration.
 func light(t *testing.T) *rest.Config {
 	t.Helper()
 	o := lightapi.Options{Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
@@ -76,7 +77,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestLight runs the suite of kube-apiserver on the light API.
+// TestLight runs the suite on the light API, as TestRealKubernetes of integration does on kube-apiserver.
 func TestLight(t *testing.T) {
 	t.Parallel()
 	config := light(t)

@@ -61,7 +61,7 @@ func testListPages(t *testing.T, b *bench) {
 	}
 }
 
-// testListVersions: a list may request the state at a version, or at a version that is not older.
+// testListVersions: a list may request the state at a version, or one that is at least as new.
 func testListVersions(t *testing.T, b *bench) {
 	b.configMap("a", "l=1")
 	then := b.get(b.configMaps()+"?labelSelector=l").is(http.StatusOK, "").version()
@@ -73,7 +73,7 @@ func testListVersions(t *testing.T, b *bench) {
 		{"", "a b"},
 	} {
 		got := b.get(b.configMaps()+"?labelSelector=l&"+c.query).is(http.StatusOK, "")
-		// A list that may be older than the last write may have less in it.
+		// With NotOlderThan or version 0 the server may answer with a state before the last write, without b.
 		if got.names() != c.want && (c.want != "a b" || c.query == "" || got.names() != "a") {
 			t.Errorf("%q has %q, want %q", c.query, got.names(), c.want)
 		}

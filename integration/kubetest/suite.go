@@ -1,6 +1,6 @@
 // Package kubetest is the test suite of a Kubernetes API with the kinds of deploy/crds, as hap-worker, hapctl
-// and kubectl need it. It runs on integration/lightapi and on kube-apiserver, so that the former does not
-// promise more than the latter keeps.
+// and kubectl need it. It runs on integration/lightapi and on kube-apiserver, so that the two behave alike in
+// what the suite tests.
 package kubetest
 
 import (
@@ -19,10 +19,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// patience is how long a test waits for an expected event.
+// patience is how long a test waits for a response, an event of a watch or a condition.
 const patience = 30 * time.Second
 
-// The content types and forms that clients ask for.
+// The content types of bodies, and the forms in which responses are requested.
 const (
 	inJSON        = "application/json"
 	mergePatch    = "application/merge-patch+json"
@@ -36,7 +36,7 @@ const (
 )
 
 // Run runs the suite on an API that serves deploy/crds; config must have all rights. The suite creates
-// namespaces.
+// namespaces, which it does not delete.
 func Run(t *testing.T, config *rest.Config) {
 	t.Helper()
 	for _, test := range []struct {
@@ -76,7 +76,7 @@ func Run(t *testing.T, config *rest.Config) {
 // benches numbers the namespaces.
 var benches atomic.Int32
 
-// bench is one test's namespace.
+// bench is a test with its client and its namespace.
 type bench struct {
 	t         *testing.T
 	config    *rest.Config
@@ -96,7 +96,7 @@ func newBench(t *testing.T, config *rest.Config) *bench {
 	return b
 }
 
-// object is a manifest; content is further JSON members.
+// object returns a manifest. content has further JSON members, or is empty.
 func object(apiVersion, kind, name, content string) string {
 	if content != "" {
 		content = "," + content
@@ -104,7 +104,7 @@ func object(apiVersion, kind, name, content string) string {
 	return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q}%s}`, apiVersion, kind, name, content)
 }
 
-// The paths of the kinds that the suite uses.
+// The paths of ConfigMaps and Shoots in the namespace.
 func (b *bench) configMaps() string { return "/api/v1/namespaces/" + b.namespace + "/configmaps" }
 func (b *bench) shoots() string {
 	return "/apis/core.gardener.cloud/v1beta1/namespaces/" + b.namespace + "/shoots"
@@ -127,7 +127,7 @@ func configMap(name, labels string) string {
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "labels": of}, "data": map[string]any{"k": "v"},
 	})
 	if err != nil {
-		panic(err) // texts only
+		panic(err) // cannot happen: there are only strings
 	}
 	return string(content)
 }
@@ -147,7 +147,7 @@ type reply struct {
 	raw  []byte
 }
 
-// is fails the test unless the response has this code and, unless it is "", this reason.
+// is fails the test unless the response has this code and this reason; an empty reason is not compared.
 func (r reply) is(code int, reason string) reply {
 	r.t.Helper()
 	if got, _ := r.body["reason"].(string); r.code != code || reason != "" && got != reason {
@@ -177,7 +177,7 @@ func (r reply) text(path ...string) string {
 
 func (r reply) version() string { return r.text("metadata", "resourceVersion") }
 
-// names returns the names of a list's items.
+// names returns the names of a list's items, separated by spaces.
 func (r reply) names() string {
 	var names []string
 	items, _ := r.body["items"].([]any)

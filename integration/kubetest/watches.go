@@ -31,7 +31,7 @@ func text(content map[string]any, path ...string) string {
 	return value
 }
 
-// watch starts a watch, which ends with the test.
+// watch starts a watch, which ends with the test at the latest.
 func (b *bench) watch(path, query string, accept ...string) *watched {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -101,7 +101,7 @@ func (w *watched) any() (event, bool) {
 	}
 }
 
-// want expects events like "ADDED a, MODIFIED b", and returns the last.
+// want fails the test unless the next events are these, such as "ADDED a, MODIFIED b". It returns the last one.
 func (w *watched) want(events string) (last event) {
 	w.t.Helper()
 	for want := range strings.SplitSeq(events, ", ") {
@@ -141,8 +141,8 @@ func testWatchSelects(t *testing.T, b *bench) {
 	named.want("MODIFIED b, MODIFIED b, MODIFIED b, DELETED b")
 }
 
-// testWatchFromVersion: a watch continues after a version. Without a version, it begins with the existing
-// objects.
+// testWatchFromVersion: a watch continues after a version. Without a version, or with version 0, it begins with
+// the existing objects.
 func testWatchFromVersion(t *testing.T, b *bench) {
 	b.configMap("a", "l=1")
 	version := b.get(b.configMaps()).version()
@@ -172,7 +172,7 @@ func testWatchBegins(t *testing.T, b *bench) {
 	b.get(b.configMaps()+"?watch=true&sendInitialEvents=true").is(http.StatusUnprocessableEntity, "Invalid")
 }
 
-// testWatchEnds: a watch ends regularly at its timeout.
+// testWatchEnds: a watch ends without an error after timeoutSeconds.
 func testWatchEnds(t *testing.T, b *bench) {
 	w := b.watch(b.configMaps(), "labelSelector=l&timeoutSeconds=1")
 	if e, ok := w.any(); ok {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// testCreate: the server sets uid, version, generation and timestamp, and keeps unknown fields of a custom
-// kind. It refuses objects that exist, and objects without a namespace.
+// testCreate: the server sets uid, version, timestamp and, for a custom kind, generation, and keeps unknown fields of
+// a custom kind. It refuses objects that exist, and objects in a namespace that does not exist.
 func testCreate(t *testing.T, b *bench) {
 	made := b.shoot("one")
 	if made.version() == "" || made.text("metadata", "uid") == "" || made.text("metadata", "creationTimestamp") == "" || made.text("metadata", "generation") != "1" {
@@ -35,7 +35,8 @@ func testCreate(t *testing.T, b *bench) {
 	}
 }
 
-// testUpdate: an update replaces only the version that it names; without a change, the version stays.
+// testUpdate: an update replaces only the version that it names, and an update of a custom kind has to name one.
+// Without a change, the version stays.
 func testUpdate(t *testing.T, b *bench) {
 	made := b.shoot("one")
 	path := b.shoots() + "/one"
@@ -60,7 +61,7 @@ func testUpdate(t *testing.T, b *bench) {
 	b.put(b.configMaps()+"/map", configMap("map", "a=b")).is(http.StatusOK, "")
 }
 
-// testPatch: merge patches and JSON patches, with and without a resourceVersion.
+// testPatch: merge patches, with and without a resourceVersion, JSON patches, and refused ones.
 func testPatch(t *testing.T, b *bench) {
 	made := b.shoot("one")
 	path := b.shoots() + "/one"
@@ -131,7 +132,7 @@ func testApply(t *testing.T, b *bench) {
 	b.patch(path, applyPatch, configMap("else", "")).is(http.StatusBadRequest, "BadRequest")
 }
 
-// testStatus: the status is written at its own path.
+// testStatus: the status of a custom kind is written only at its own path, and the spec is not written there.
 func testStatus(t *testing.T, b *bench) {
 	made := b.post(b.shoots(), object("core.gardener.cloud/v1beta1", "Shoot", "one", `"status":{"x":1},"spec":{}`)).is(http.StatusCreated, "")
 	if made.at("status") != nil {
@@ -171,7 +172,7 @@ func testDelete(t *testing.T, b *bench) {
 	}
 }
 
-// testFinalizers: a deleted object with finalizers exists until the last one is removed.
+// testFinalizers: a deleted object exists until its last finalizer is removed.
 func testFinalizers(t *testing.T, b *bench) {
 	b.shoot("one")
 	path := b.shoots() + "/one"
@@ -198,7 +199,7 @@ func testDeleteCollection(t *testing.T, b *bench) {
 	}
 }
 
-// testRefusals: wrong requests, and their errors.
+// testRefusals: requests that the server refuses, and its errors.
 func testRefusals(t *testing.T, b *bench) {
 	maps := b.configMaps()
 	for _, c := range []struct {

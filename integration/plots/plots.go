@@ -23,13 +23,13 @@ const (
 	pad                     = 16
 )
 
-// Series is one colour of a panel, with a value for each of the panel's names.
+// Series are the values of one colour in a panel, one for each of the panel's names.
 type Series struct {
 	Name   string
 	Values []float64
 }
 
-// Bars returns a panel of bars. Each is the sum of the series, the first at its bottom.
+// Bars returns a panel with a bar for each name. A bar stacks the values of the series, the first at the bottom.
 func Bars(title string, names []string, all ...Series) (*plot.Plot, error) {
 	p := panel(title)
 	p.NominalX(names...)
@@ -52,8 +52,8 @@ func Bars(title string, names []string, all ...Series) (*plot.Plot, error) {
 	return p, nil
 }
 
-// Dots returns a panel with a row for each name, the first at the top, on a logarithmic axis. Zero, which has
-// no place on it, is left out. A dashed line marks the limit; 0 draws none.
+// Dots returns a panel with a row for each name, the first at the top, on a logarithmic axis. Values that are not
+// positive have no place on it, and are left out. A dashed line marks the limit; 0 draws none.
 func Dots(title string, names []string, limit float64, all ...Series) (*plot.Plot, error) {
 	p := panel(title)
 	down := slices.Clone(names)
@@ -86,14 +86,15 @@ func Dots(title string, names []string, limit float64, all ...Series) (*plot.Plo
 			return nil, err
 		}
 	}
-	// Whole decades; those around 1 where nothing is drawn. Adding has set the limits of the axis.
+	// The axis has whole decades, around all that is drawn, and up to 1 at least; if nothing is drawn, from 1 to 10.
+	// p.Add has set p.X.Min and p.X.Max.
 	from, to := math.Floor(math.Log10(min(p.X.Min, max(p.X.Max, 1)))), math.Ceil(math.Log10(max(p.X.Max, 1)))
 	p.X.Min, p.X.Max = math.Pow(10, from), math.Pow(10, max(to, from+1))
 	return p, nil
 }
 
-// Course returns a panel of a figure over time, in minutes. Its axis begins at zero. The trend is dashed; it
-// may be empty.
+// Course returns a panel of a figure over time, in minutes. The figure's axis begins at zero, or below if there are
+// negative values. The trend is dashed; it may be empty.
 func Course(title string, figure, trend plotter.XYs) (*plot.Plot, error) {
 	p := panel(title)
 	p.X.Label.Text = "minutes"

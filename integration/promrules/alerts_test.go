@@ -1,5 +1,5 @@
 // Package promrules_test tests the alerts and the dashboard of deploy with Prometheus' own engine. It is a
-// separate module, because Prometheus needs other versions of the Kubernetes libraries than the worker.
+// separate module, so that Prometheus' dependencies do not enter another one.
 package promrules_test
 
 import (
@@ -29,7 +29,7 @@ const (
 	runbook   = "../../docs/runbook.md"
 )
 
-// suite is a file of promtool's unit tests of alerts, with the fields that we use.
+// suite is a file of promtool's unit tests of alerts, with the fields that alerts_test.yaml uses.
 type suite struct {
 	RuleFiles []string       `yaml:"rule_files"`
 	Every     model.Duration `yaml:"evaluation_interval"`
@@ -54,7 +54,7 @@ type check struct {
 	} `yaml:"exp_alerts"`
 }
 
-// want are the labels of the alerts that must fire, in order.
+// want returns the labels of the alerts that must fire, sorted.
 func (c check) want() []string {
 	out := []string{}
 	for _, f := range c.Fires {
@@ -65,8 +65,8 @@ func (c check) want() []string {
 	return out
 }
 
-// TestAlerts evaluates every alert on series, minute by minute, with Prometheus'
-// engine: which fire, when, with which labels. Each is seen to fire and not to.
+// TestAlerts evaluates the alerts on the series of alerts_test.yaml with Prometheus' engine, and checks at the
+// times named there whether an alert fires, and with which labels. Every alert is checked to fire and not to fire.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(alertsDir, "alerts_test.yaml"))
@@ -169,7 +169,7 @@ func firing(t *testing.T, groups map[string]*rules.Group) map[string][]string {
 	return out
 }
 
-// complete checks that the templates of an alert's annotations were expanded.
+// complete checks that an alert has its annotations, and that their templates were expanded.
 func complete(t *testing.T, a *rules.Alert) {
 	t.Helper()
 	for _, name := range []string{"summary", "description", "runbook_url"} {
@@ -199,7 +199,7 @@ func alerts(t *testing.T) map[string]rulefmt.Rule {
 }
 
 // TestEveryAlertHasARunbook: each alert has a section with a command and a page, and each section is of an alert.
-// TestRunbookIsReal of package integration says what the command and the page show.
+// TestRunbookIsReal of package integration checks what the command and the page show.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(runbook)
@@ -236,7 +236,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
-// TestChartHasTheAlerts: Helm reads no file outside of the chart.
+// TestChartHasTheAlerts: the chart has a copy of the alerts, since Helm reads no file outside of the chart.
 func TestChartHasTheAlerts(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile(filepath.Join(alertsDir, "alerts.yaml"))

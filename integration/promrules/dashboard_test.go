@@ -42,13 +42,13 @@ func dashboard(t *testing.T) []panel {
 	return d.Panels
 }
 
-// asked returns a query as Grafana sends it if every variable is set to all.
+// asked returns a query as Grafana sends it with every variable set to All and an interval of 2 minutes.
 func asked(query string) string {
 	return strings.NewReplacer("$__rate_interval", "2m", "$namespace", ".*", "$pool", ".*").Replace(query)
 }
 
-// parse parses a query, and checks that its metrics are the worker's. Another test, with a worker, checks
-// that each is exported with the labels of the query.
+// parse parses a query, and checks that its metrics have the worker's prefixes. A test of package integration,
+// TestAlertsAndDashboardReadWhatIsExported, checks that a worker exports them with the labels of the query.
 func parse(t *testing.T, where, query string) parser.Expr {
 	t.Helper()
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(asked(query))
@@ -67,8 +67,8 @@ func parse(t *testing.T, where, query string) parser.Expr {
 
 var own = regexp.MustCompile(`^(hap|keb)_[a-z_]+$`)
 
-// TestDashboard: every query parses, every legend has its labels, and no two
-// panels lie upon one another.
+// TestDashboard: every query parses and keeps the labels of its legend, and no two
+// panels overlap.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	panels := dashboard(t)
@@ -105,7 +105,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestDashboardLeavesShadowsOut: no query counts a shadow's series as a worker's, as no alert does.
+// TestDashboardLeavesShadowsOut: no query counts a shadow's series as a worker's.
 func TestDashboardLeavesShadowsOut(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(dashboardFile)
@@ -122,7 +122,7 @@ func TestDashboardLeavesShadowsOut(t *testing.T) {
 	}
 }
 
-// TestBuiltInEveryLandscape: the panel says 0 where Redis of one of the landscapes shown is not built.
+// TestBuiltInEveryLandscape: the panel Redis shows 0 if Redis of at least one of the landscapes shown is not built.
 func TestBuiltInEveryLandscape(t *testing.T) {
 	t.Parallel()
 	for _, p := range dashboard(t) {
@@ -142,7 +142,7 @@ eval instant at 0m `+asked(p.Targets[0].Expr)+`
 	t.Error("no panel Redis")
 }
 
-// keeps returns the labels of the outermost aggregation.
+// keeps returns the labels of the outermost aggregation with a by clause, topk apart.
 func keeps(expr parser.Expr) (labels []string) {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		if a, ok := n.(*parser.AggregateExpr); ok && labels == nil && a.Op != parser.TOPK {
@@ -153,7 +153,7 @@ func keeps(expr parser.Expr) (labels []string) {
 	return labels
 }
 
-// TestAlertsReadTheWorker: alerts read the worker's metrics and nothing else.
+// TestAlertsReadTheWorker: alerts read no metrics but the worker's.
 func TestAlertsReadTheWorker(t *testing.T) {
 	t.Parallel()
 	known := alerts(t)
@@ -169,7 +169,7 @@ var unread = map[string]string{
 	"hap_shadow_comparisons_total": "a shadow runs for days; hapctl migrate compare shows what it found",
 }
 
-// TestEveryMetricIsRead holds the metrics that docs/telemetry.md lists against the dashboard and the alerts.
+// TestEveryMetricIsRead: the dashboard or an alert reads each metric that docs/telemetry.md lists, or unread names it.
 func TestEveryMetricIsRead(t *testing.T) {
 	t.Parallel()
 	var readers strings.Builder

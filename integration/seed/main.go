@@ -1,6 +1,7 @@
-// Command seed prepares a Kubernetes API for hap-worker: it creates the CRDs of the Gardener kinds, the
-// namespace and the bindings of demo accounts. docker-compose runs it once before the workers. It is
-// idempotent: existing bindings stay as they are.
+// Command seed prepares a Kubernetes API for hap-worker: it creates the CRDs of deploy/crds, the namespace, and the
+// bindings and Shoots of accounts, by default the demo accounts. With --gardener, Gardener's own API server serves the
+// Gardener kinds instead of CRDs. docker-compose runs it once before the workers. It is idempotent: existing bindings
+// stay as they are.
 package main
 
 import (

@@ -17,16 +17,16 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// landscapes are those of -idle-plot: numbers of runtimes and of accounts.
+// landscapes are those of -idle-plot, with their numbers of runtimes and of accounts.
 var landscapes = [...]struct{ runtimes, bindings int }{
 	{1_000, 100}, {100_000, 100}, {1_000_000, 100}, {1_000, 100_000}, {100_000, 100_000}, {1_000_000, 100_000},
 }
 
 // idleUse is how much an idle worker uses.
 type idleUse struct {
-	core     float64 // of a core, in percent
-	commands float64 // of Redis, a second, with those that scripts run
-	resident float64 // MB at the end
+	core     float64 // percent of a core
+	commands float64 // that Redis executes in a second, with those that scripts run
+	resident float64 // MiB at the end
 }
 
 // idlers starts a worker in each of the landscapes, watches all of them at the same time while they are idle, and draws
@@ -34,7 +34,7 @@ type idleUse struct {
 func idlers(ctx context.Context, s settings) error {
 	var (
 		used     [len(landscapes)]idleUse
-		starting sync.Mutex // the first one builds the worker
+		starting sync.Mutex // the first start builds the worker
 		unready  sync.WaitGroup
 		all, now = errgroup.WithContext(ctx)
 	)
@@ -74,7 +74,7 @@ func idlers(ctx context.Context, s settings) error {
 	return drawIdle(s.idlePlot, used[:])
 }
 
-// idling watches what the worker uses while nothing happens.
+// idling measures and prints what the worker uses while nothing happens.
 func (o settings) idling(ctx context.Context, s *stack.Stack, w *stack.Worker) (idleUse, error) {
 	options, err := redis.ParseURL(s.Redis.URL())
 	if err != nil {

@@ -5,8 +5,10 @@
 //
 // It starts the development stack, creates the accounts, and a Shoot and a stored reply for every runtime,
 // and starts one worker, which rebuilds Redis from them. It prints the resident set after a collection, and
-// compares it with the limit. Then it prints which share of a core the worker uses, and how many commands Redis
-// executes, while nothing happens. With -idle-plot, it does the latter alone, in six landscapes at once. With -memory-limit, the worker must never reach it. Exit codes: 0 below the limit, 1 above it or failure, 2 usage.
+// compares it with -limit. With -memory-limit, the resident set must not have reached that one either, at any time
+// before. Then the program prints which share of a core the worker uses, and how many commands Redis executes a
+// second, while nothing happens. With -idle-plot, it does only this, in six landscapes at once, and draws it. Exit
+// codes: 0 below the limits, 1 at a limit or above, or failure, 2 usage.
 package main
 
 import (
@@ -29,7 +31,7 @@ type settings struct {
 	resource           string
 	gardener           string
 	shootBytes         int
-	limit              int // MB
+	limit              int // MiB, called MB in the output
 	memoryLimit        int // MiB
 	idle               time.Duration
 	idlePlot           string

@@ -17,17 +17,18 @@ import (
 	"github.com/hap-worker/hap-worker/integration/stack"
 )
 
-// quiet is the time after the start during which collections do not count.
+// quiet is the time from when the worker is ready, during which collections do not count.
 const quiet = time.Minute
 
 // begun is the time from when the worker is ready until it is watched while idle: five minutes after its start it
-// passes over the network ranges once more, and after ten it audits.
+// makes a second pass over the network ranges, and after ten to eleven it audits.
 const begun = 15 * time.Minute
 
 // patience is how long a worker may take to be ready and to collect.
 const patience = 30 * time.Minute
 
-// measure starts a worker, waits for a collection, and compares the resident set with the limit.
+// measure starts a worker, waits for a collection, compares the resident set with the limits, and then watches the
+// worker while it is idle.
 func measure(ctx context.Context, s *stack.Stack, o settings) error {
 	waiting, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the worker is not ready, or did not collect"))
 	defer cancel()
@@ -81,8 +82,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// settled returns the resident set, in MB, once it has not fallen for 75 s: the runtime returns freed memory
-// to the system every minute.
+// settled returns the resident set in MiB, once it has not fallen for 75 s or ctx has ended: Go's runtime returns
+// freed memory to the system little by little.
 func settled(ctx context.Context, w *stack.Worker) int {
 	last, same := resident(w, "VmRSS"), 0
 	ticker := time.NewTicker(time.Second)
@@ -102,7 +103,7 @@ func settled(ctx context.Context, w *stack.Worker) int {
 	return last
 }
 
-// resident returns a line of the worker's /proc/PID/status in MB, 0 if it cannot be read.
+// resident returns the number in a line of the worker's /proc/PID/status in MiB, 0 if it cannot be read.
 func resident(w *stack.Worker, line string) int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.PID()))
 	if err != nil {
@@ -119,16 +120,16 @@ func resident(w *stack.Worker, line string) int {
 	return kB / 1024
 }
 
-// inUse finds in the report of a collection how many MB of heap it has left.
+// inUse finds in the report of a collection how many MB of heap were live after it.
 var inUse = regexp.MustCompile(`^gc .*->(\d+) MB,`)
 
-// collections is a worker's log, which reports every collection; the runtime runs one at least every two
-// minutes.
+// collections reads the report of every garbage collection in a worker's log; Go's runtime collects at least every
+// two minutes.
 type collections struct {
 	mu   sync.Mutex
 	rest bytes.Buffer
-	seen chan string
-	most atomic.Int64 // MB in use after a collection
+	seen chan string  // the next report; further ones are dropped until it is received
+	most atomic.Int64 // the most MB of live heap after a collection
 }
 
 func (c *collections) Write(p []byte) (int, error) {

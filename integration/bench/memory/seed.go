@@ -31,7 +31,7 @@ var (
 // types are the hyperscaler types of the accounts, in turn.
 var types = []string{"aws", "azure", "gcp", "alicloud", "openstack_eu-de-1"}
 
-// runtime is one cluster. The runtimes are spread evenly over the accounts.
+// runtime is one cluster. The clusters are spread evenly over the accounts.
 type runtime struct {
 	id, binding, kind, tenant, shoot string
 	number                           int
@@ -107,7 +107,7 @@ func settle(ctx context.Context, api dynamic.Interface) error {
 	return err
 }
 
-// shoot returns a Shoot with a manifest of a realistic size.
+// shoot returns a Shoot whose manifest is somewhat larger than o.shootBytes.
 func shoot(o settings, r runtime) *unstructured.Unstructured {
 	field := "credentialsBindingName"
 	if o.resource != "credentialsbindings" {
@@ -124,7 +124,7 @@ func shoot(o settings, r runtime) *unstructured.Unstructured {
 	return s
 }
 
-// fillLedger stores the reply to a provision of every runtime, as a worker writes it.
+// fillLedger stores the reply to a provision of every runtime, like a worker.
 func fillLedger(ctx context.Context, s *stack.Stack, o settings) error {
 	nc, err := nats.Connect(s.NATS.URL())
 	if err != nil {
@@ -161,7 +161,8 @@ func fillLedger(ctx context.Context, s *stack.Stack, o settings) error {
 	}
 }
 
-// answer returns the reply to the provision of a runtime; before is the number of clusters on its account.
+// answer returns the reply to the provision of a runtime; before is the number of clusters that its account had
+// before.
 func answer(r runtime, before int, namespace string) events.Reply {
 	count := before + 1
 	return events.Reply{

@@ -1,3 +1,3 @@
-// Package network compares the allotment of network ranges with go-ipam, the library of Gardener-IPAM, in
-// memory and in the same run.
+// Package network compares the allotment of network ranges in memory with go-ipam, the library of Gardener-IPAM,
+// in the same run, and measures the allotment in Redis.
 package network

@@ -1,4 +1,4 @@
-// Package origin says what figures were measured on: docs/performance.md names it beside each of them.
+// Package origin finds the commit and the machine of a measurement, for programs that print them with their figures.
 package origin
 
 import (
@@ -17,7 +17,7 @@ const unknown = "unknown"
 
 // Origin is the commit and the machine of a measurement.
 type Origin struct {
-	Commit  string `json:"commit"`  // ends in -dirty if files differ from it
+	Commit  string `json:"commit"`  // "unknown" without git; ends in -dirty if tracked files differ from it
 	Machine string `json:"machine"` // cores, processor, system and Go's version
 }
 
@@ -28,7 +28,7 @@ func Of(ctx context.Context) Origin {
 	if err != nil {
 		return o
 	}
-	// No tag: a clone may lack it, and then git archive and make bench-guard know only the hash.
+	// The hash without a tag: in a clone that lacks the tag, make bench-guard could not find the commit by its name.
 	out, err := exec.CommandContext(ctx, "git", "-C", root, "describe", "--always", "--dirty", "--exclude=*").Output()
 	if err == nil {
 		o.Commit = strings.TrimSpace(string(out))
@@ -38,7 +38,7 @@ func Of(ctx context.Context) Origin {
 
 func (o Origin) String() string { return fmt.Sprintf("commit %s, %s", o.Commit, o.Machine) }
 
-// processor returns the processor's name, as Linux has it.
+// processor returns the processor's name in /proc/cpuinfo, or unknown.
 func processor() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

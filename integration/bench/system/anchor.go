@@ -13,7 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// loopCommand is the first argument of an anchor's process; the second is the anchor's word.
+// loopCommand is the first argument of an anchor's process. The others are the anchor's word and the URLs of NATS and
+// Redis.
 const loopCommand = "loop"
 
 // anchor is a reference loop: it does the minimum of any consumer that keeps its state in Redis and answers
@@ -65,8 +66,8 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return redis.call('HINCRBY', KEYS[1], 'seq', 1)
 `)
 
-// runLoop answers events until SIGTERM, in a separate process like a worker. It writes ready once it takes
-// events.
+// runLoop answers events until SIGTERM or until one fails. Like a worker, it has a separate process. It writes a line
+// to ready before it takes the first event.
 func runLoop(a anchor, natsURL, redisURL string, answer []byte, ready io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

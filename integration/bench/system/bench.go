@@ -23,14 +23,14 @@ import (
 const (
 	// tenants is the number of tenants in the steady state. Each has an account from the start.
 	tenants = 50
-	// roundLimit is the time limit of one round.
+	// roundLimit is the time limit of one measurement in a round. Growth and fairness have twice as long.
 	roundLimit = 5 * time.Minute
 )
 
-// config is the initial rules, with which a tenant has one account of a provider.
+// config is the initial rules: a tenant has at most one account in each dedicated pool.
 const config = stack.InitialRules
 
-// bench is the stack with a worker, and the loops that it is compared with.
+// bench is a stack, the worker that open adds, and the loops that workers are compared with.
 type bench struct {
 	settings
 	stack   *stack.Stack
@@ -97,7 +97,7 @@ func (b *bench) publisher() (*nats.Conn, *publisher, error) {
 	return nc, &publisher{js: js, subjects: subjects}, err
 }
 
-// accounts returns the accounts of the steady state's tenants, and one for each claim.
+// accounts returns the accounts of the steady state's tenants, and one for each claim if claims are measured.
 func (b *bench) accounts() []stack.Account {
 	var all []stack.Account
 	for n := range tenants {
@@ -131,8 +131,8 @@ type running struct {
 	*exec.Cmd
 }
 
-// startLoops starts processes of an anchor. Its streams are like the worker's, and its reply is as long as
-// the worker's.
+// startLoops starts processes of an anchor. Its streams are like the worker's. Its reply is the last one of the ledger,
+// so that it is as long as the worker's.
 func (b *bench) startLoops(ctx context.Context, a anchor, processes int) error {
 	streams, err := storage.Options{}.Streams()
 	if err != nil {
@@ -189,7 +189,7 @@ func (b *bench) addLoop(a anchor, reply []byte) error {
 	return nil
 }
 
-// loopPID returns the process id of an anchor, 0 if none runs.
+// loopPID returns the id of an anchor's first process, 0 if none runs.
 func (b *bench) loopPID(a anchor) int {
 	for _, l := range b.loops {
 		if l.anchor.word == a.word {

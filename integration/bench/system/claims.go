@@ -18,8 +18,8 @@ import (
 
 var bindings = schema.GroupVersionResource{Group: "security.gardener.cloud", Version: "v1alpha1", Resource: "credentialsbindings"}
 
-// claimRound lets the worker claim accounts for new tenants, and then patches as many bindings directly, with
-// the same concurrency.
+// claimRound lets the worker claim accounts for new tenants, and then patches as many bindings directly, bareHandlers
+// at a time.
 func (b *bench) claimRound(ctx context.Context, r *report) error {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
@@ -63,7 +63,7 @@ func (b *bench) unlimited() (*dynamic.DynamicClient, error) {
 	return dynamic.NewForConfig(c)
 }
 
-// patchRound writes a label to each of the bindings that the worker has just claimed, with their
+// patchRound writes a label to as many bindings as a round has claims, the first ones of the list, with their
 // resourceVersion.
 func (b *bench) patchRound(ctx context.Context) (sample, error) {
 	client, err := b.unlimited()
@@ -85,7 +85,7 @@ func (b *bench) patchRound(ctx context.Context) (sample, error) {
 	return sample{Rate: float64(len(work)) / time.Since(begin).Seconds()}, err
 }
 
-// concurrently calls do for all items, with the concurrency of the bare loop. It returns the first error.
+// concurrently calls do for all items, bareHandlers at a time, also after errors. It returns the first error.
 func concurrently[T any](items []T, do func(T) error) error {
 	next := make(chan T)
 	var all sync.WaitGroup

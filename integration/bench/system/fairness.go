@@ -30,20 +30,22 @@ const (
 	crowd       = 50     // the number of tenants of the stuck events, if they are provisions
 )
 
-// fairRound has the figures of the quiet tenants: before the trouble, while its events arrive, and while they
-// are stuck.
+// fairRound has the figures of a round: of the quiet tenants before the trouble, while its events arrive, and while
+// they are stuck; and of the trouble.
 type fairRound struct {
 	Alone  latency `json:"alone"`
 	Beside latency `json:"beside"`
 	Stuck  latency `json:"stuck"` // zero for a flood, which ends
-	// CPU in cores while the events arrived: workers, Redis, and NATS with the publisher.
+	// CPU in cores while the events arrived: workers, Redis, and this process, which contains NATS, the publisher,
+	// the Kubernetes API and its proxy.
 	CPU [3]float64 `json:"cpu"`
-	// Left is the number of the trouble's events without a final answer when the last measurement began.
+	// Left is the number of the trouble's events that depended on the fault when the last measurement began (see
+	// left); 0 for a flood.
 	Left int `json:"left"`
-	// FloodAlone and FloodBeside are the rates of a flood in events per second.
+	// FloodAlone and FloodBeside are the rates in events per second of a flood alone and beside the quiet tenants.
 	FloodAlone  float64 `json:"floodAlone,omitempty"`
 	FloodBeside float64 `json:"floodBeside,omitempty"`
-	Lost        int     `json:"unanswered"` // of the quiet tenants' events, within the time limit
+	Lost        int     `json:"unanswered"` // of the quiet tenants' events: not answered within the time limit of pace
 }
 
 // fairSite is a stack with several workers that reach Kubernetes through a proxy.
@@ -184,7 +186,7 @@ func makeEvents(n int, one func(int) (event, error)) ([]event, error) {
 	return batch, nil
 }
 
-// breakPool makes every script on one pool fail.
+// breakPool makes all assignments of the pool azure fail: in Redis, the pool's hash of runtimes becomes a string.
 func (f *fairSite) breakPool(ctx context.Context) error {
 	client, err := f.redis()
 	if err != nil {
@@ -194,7 +196,8 @@ func (f *fairSite) breakPool(ctx context.Context) error {
 	return errors.Join(client.Del(ctx, "hap:{azure}:r").Err(), client.Set(ctx, "hap:{azure}:r", "not a hash", 0).Err())
 }
 
-// measure measures the quiet tenants alone, then while the trouble arrives, then while its events are stuck.
+// measure measures the quiet tenants alone, then while the trouble arrives and then, unless it is a flood, while its
+// events are stuck.
 func (f *fairSite) measure(ctx context.Context) (round fairRound, err error) {
 	if round.Alone, _, err = f.pace(ctx, "alone", nil); err != nil {
 		return round, err
@@ -250,8 +253,8 @@ func (f *fairSite) measure(ctx context.Context) (round fairRound, err error) {
 	return round, err
 }
 
-// left is the number of the trouble's events that still depend on the fault: they wait, will be redelivered,
-// or have left an account that a sweep still has to mark dirty.
+// left returns the number of the trouble's events that still depend on the fault: they wait, will be redelivered, or
+// have left an account that is not marked dirty yet.
 func (f *fairSite) left(ctx context.Context) (int, error) {
 	if f.owners > 0 {
 		client, err := f.unlimited()
@@ -275,8 +278,7 @@ func (f *fairSite) left(ctx context.Context) (int, error) {
 	return left, nil
 }
 
-// floodBeside publishes the flood, and returns its rate. It is over when no event of the flood is left in the
-// stream.
+// floodBeside publishes the flood, waits until none of its events is left in the stream, and returns its rate.
 func (f *fairSite) floodBeside(ctx context.Context, batch []event) (float64, error) {
 	begin := time.Now()
 	if err := f.publish.publish(batch); err != nil {
@@ -305,7 +307,8 @@ func (f *fairSite) floodBeside(ctx context.Context, batch []event) (float64, err
 	}
 }
 
-// pace lets the quiet tenants publish at their rate. If trouble is not nil, it then waits for its end.
+// pace lets the quiet tenants publish at their rate, and returns the latency and how many events were not answered
+// within a minute of the last publish. If trouble is not nil, pace then waits until it has received from trouble.
 func (f *fairSite) pace(ctx context.Context, name string, trouble <-chan error) (l latency, lost int, err error) {
 	n := int(quietRate * quietFor)
 	batch, err := f.quiet(name, n)
@@ -333,7 +336,7 @@ func (f *fairSite) pace(ctx context.Context, name string, trouble <-chan error) 
 		}
 	}
 	for range lost {
-		took = append(took, time.Minute) // at least
+		took = append(took, time.Minute) // it has waited for so long at least
 	}
 	slices.Sort(took)
 	return latency{Rate: quietRate, P50: milliseconds(took[n/2]), P99: milliseconds(took[n*99/100]), Max: milliseconds(took[n-1])}, lost, nil

@@ -61,7 +61,7 @@ func fairRoundOf(ctx context.Context, s settings, t trouble) (_ fairRound, err e
 
 func (o *fairOutcome) middle(of func(fairRound) float64) float64 { return middleOf(o.Rounds, of) }
 
-// ratio is the median over the rounds of p99 beside the trouble / p99 alone.
+// ratio is the median over the rounds of p99 while the trouble's events arrive / p99 alone.
 func (o *fairOutcome) ratio() float64 {
 	return o.middle(func(r fairRound) float64 { return r.Beside.P99 / r.Alone.P99 })
 }

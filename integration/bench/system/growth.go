@@ -19,7 +19,7 @@ type landscape struct {
 	Bare bool `json:"bare,omitempty"`
 }
 
-// smallest is the first landscape of each axis, except for the value of the axis.
+// smallest is the first landscape of each axis. The axis of the bare loop runs bare loops in it.
 var smallest = landscape{Bindings: 100, Runtimes: 1000, Processes: 1, Pools: 1}
 
 // axis is one dimension of growth.
@@ -45,11 +45,11 @@ type point struct {
 	WithoutNATS float64 `json:"ratioWithoutNATS"`
 }
 
-// cost is the cost of a decision in CPU microseconds.
+// cost is the cost of a decision in CPU microseconds, and the rate of decisions.
 type cost struct {
-	Worker float64 `json:"worker"` // all worker processes
+	Worker float64 `json:"worker"` // all workers, or all bare loops
 	Redis  float64 `json:"redis"`
-	NATS   float64 `json:"nats"`
+	NATS   float64 `json:"nats"` // this process, with the publisher
 	Rate   float64 `json:"perSecond"`
 }
 
@@ -93,7 +93,7 @@ type growth struct {
 	Axes   []*axis `json:"axes"`
 }
 
-// measureGrowth measures each value of every axis, alternately with the smallest.
+// measureGrowth measures each value of every requested axis, alternately with the smallest.
 func measureGrowth(ctx context.Context, s settings) (*growth, error) {
 	g := &growth{Origin: origin.Of(ctx), Events: s.events, Rounds: s.rounds}
 	for _, a := range axes() {
@@ -186,7 +186,7 @@ func (g *growth) print() {
 	}
 }
 
-// ratio is the ratio of the largest value to the smallest.
+// ratio is the cost at the largest value divided by the cost at the smallest.
 func (a *axis) ratio() float64 { return a.Points[len(a.Points)-1].Ratio }
 
 // write writes the figures, and a plot next to them.

@@ -41,7 +41,8 @@ func (l landscape) account(n int) stack.Account {
 	return a
 }
 
-// owners is the number of tenants with an account: half of the accounts are unclaimed.
+// owners is the number of tenants with an account: half as many as accounts, but at least tenants. The other accounts
+// are unclaimed.
 func (l landscape) owners() int { return max(tenants, l.Bindings/2) }
 
 // site is the stack of a landscape. Its size is the same in every round.
@@ -120,12 +121,13 @@ func (b *bench) fillLedger(ctx context.Context, l landscape) error {
 	return b.publish.published(ctx)
 }
 
-// busy is the number of tenants with clusters. The deprovisions of a round do not empty their accounts.
+// busy is the number of tenants that have clusters from the start: the deprovisions of a round do not empty their
+// accounts.
 func (l landscape) busy() int { return min(l.owners(), l.Runtimes) }
 
 // measure provisions clusters for tenants that have some, and deprovisions them, so that the landscape keeps
-// its size and every round is steady state. It measures at full load: otherwise the number of events that a
-// worker handles together would depend on how much faster the workers are than the publisher.
+// its size and every round is steady state. Bare loops get only provisions. The load is full: otherwise the number of
+// events that a worker handles together would depend on how much faster the workers are than the publisher.
 func (s *site) measure(ctx context.Context, round int) (cost, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*roundLimit)
 	defer cancel()
@@ -154,7 +156,7 @@ func (s *site) measure(ctx context.Context, round int) (cost, error) {
 	return c, err
 }
 
-// costOf measures the cost of answering the events, which are published before.
+// costOf publishes the events while the answering processes are stopped, and then measures the cost of the answers.
 func (s *site) costOf(ctx context.Context, replies string, batch []event) (cost, error) {
 	stream, err := s.publish.js.Stream(ctx, replies)
 	if err != nil {

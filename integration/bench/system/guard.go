@@ -28,19 +28,19 @@ type guard struct {
 	origin.Origin
 
 	Base string `json:"base"`
-	// Same says that both are one program: the ratio is then only the machine's noise.
+	// Same says that both workers are the same program: the ratios are then only the machine's noise.
 	Same   bool       `json:"same"`
 	Events int        `json:"events"`
 	Ours   []sample   `json:"ours"` // a sample for each round
 	Theirs []sample   `json:"theirs"`
 	Rate   comparison `json:"rate"`
-	CPU    comparison `json:"cpu"` // of worker, Redis, NATS and publisher; not judged
+	CPU    comparison `json:"cpu"` // of the worker, Redis and this process; not judged
 }
 
 // comparison is a figure of this checkout divided by that of the base.
 type comparison struct {
 	Ratio float64 `json:"ratio"` // the median of the rounds' ratios
-	// Low and High are the quartiles of the rounds' ratios: half of the rounds lie between them.
+	// Low and High are the quartiles of the rounds' ratios: about half of the rounds lie between them.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
@@ -52,7 +52,8 @@ func compare(ours, theirs []sample, figure func(sample) float64) comparison {
 	return comparison{Ratio: middle(all), Low: middle(slices.Clone(all[:half])), High: middle(slices.Clone(all[len(all)-half:]))}
 }
 
-// judge returns an error if a rate is lower than that of the base by more than the slack.
+// judge returns an error if c, a comparison of rates, says that the checkout is slower than the base by more than the
+// slack.
 func (c comparison) judge() error {
 	if c.Ratio < 1-slack {
 		return fmt.Errorf("the steady state is %.1f %% slower than the base, more than the %.0f %% that are allowed", 100*(1-c.Ratio), 100*slack)
@@ -80,7 +81,7 @@ func measureGuard(ctx context.Context, s settings) (*guard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("base %s: %w", s.base, err)
 	}
-	g.Same = ours == theirs // a build is cached by a hash of its sources
+	g.Same = ours == theirs // the path of a build has a hash of its sources
 	for round := range s.rounds {
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, s.rounds)
 		legs := []struct {
@@ -125,7 +126,8 @@ func (g *guard) buildBase(ctx context.Context, root, base string) (binary string
 	return stack.BuildWorker(ctx, dir, os.Stderr)
 }
 
-// output runs a command and returns the first line that it writes. The error has what the command complained of.
+// output runs a command, and returns its standard output without the blanks around it. The error has its standard
+// error.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	var complaint strings.Builder
 	command := exec.CommandContext(ctx, name, args...)
@@ -137,8 +139,9 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// steadyOf measures the steady state of a worker in a new process on a new stack: how fast a process and a
-// Redis are depends on where their memory lies, by more than the slack. The first of two rounds warms up.
+// steadyOf measures the steady state of a worker in a new process on a new stack: the speed of a process and of a
+// Redis depends on where their memory lies, by more than the slack. It returns the second of two rounds; the first
+// warms up.
 func steadyOf(ctx context.Context, s settings, binary string) (one sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()

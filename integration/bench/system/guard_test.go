@@ -49,7 +49,8 @@ func samples(rates []float64) []sample {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
-// TestReportHasTheRatioOfLatencies: of the same rounds, beside the bare loop.
+// TestReportHasTheRatioOfLatencies: the report has the median of the rounds' ratios of p99, worker / bare loop, and no
+// ratio if the bare loop was not measured.
 func TestReportHasTheRatioOfLatencies(t *testing.T) {
 	t.Parallel()
 	r := newReport(t.Context(), settings{rounds: 3})
@@ -69,7 +70,7 @@ func TestReportHasTheRatioOfLatencies(t *testing.T) {
 	}
 }
 
-// TestBaseNeedsRounds: a guard of few rounds judges nothing.
+// TestBaseNeedsRounds: --base needs at least five rounds, and excludes --growth and --only.
 func TestBaseNeedsRounds(t *testing.T) {
 	t.Parallel()
 	s := settings{rounds: 5, events: 1000, claims: 64, base: "HEAD"}

@@ -13,7 +13,7 @@ import (
 	"github.com/hap-worker/hap-worker/events"
 )
 
-// publishAhead is the number of published events without the stream's acknowledgement.
+// publishAhead is how many published events may be without the stream's acknowledgement.
 const publishAhead = 256
 
 // publisher publishes events, and waits until all are answered.
@@ -54,7 +54,7 @@ func (p *publisher) deprovision(runtime, tenant string) (event, error) {
 		RuntimeID: runtime, GlobalAccountID: tenant,
 	}}
 	data, err := events.EncodeEvent(e)
-	// The first reply takes the id for a deprovision.
+	// Two replies: a worker first stores a sealed one, which reserves the id in the ledger (rule 11).
 	return event{subject: p.subjects.Deprovision(tenant), id: "deprovision/" + e.ID, reply: e.ReplySubject(p.subjects), data: data, replies: 2}, err
 }
 
@@ -88,7 +88,7 @@ func (p *publisher) whileStopped(ctx context.Context, pids []int, batch []event)
 	return resume, nil
 }
 
-// published waits until the stream has acknowledged all published events.
+// published waits until no published event is without the stream's acknowledgement or refusal.
 func (p *publisher) published(ctx context.Context) error {
 	select {
 	case <-p.js.PublishAsyncComplete():
@@ -115,7 +115,7 @@ func (p *publisher) publish(batch []event) error {
 	return nil
 }
 
-// stored waits until a stream has n more messages than before.
+// stored waits until a stream has stored n messages after the sequence before.
 func stored(ctx context.Context, stream jetstream.Stream, before uint64, n int) error {
 	every := time.NewTicker(2 * time.Millisecond)
 	defer every.Stop()
@@ -136,8 +136,7 @@ func stored(ctx context.Context, stream jetstream.Stream, before uint64, n int) 
 }
 
 // paced publishes the events at a steady rate. It returns the time from each publish until a subscriber gets
-// the stored reply. If ctx ends before all are answered, it returns the times of the answered events, and an
-// error.
+// the reply. If ctx ends before all are answered, it returns the times of the answered events, and an error.
 func (p *publisher) paced(ctx context.Context, replies string, batch []event, perSecond float64) ([]time.Duration, error) {
 	nc := p.js.Conn()
 	sent, seen := make(map[string]time.Time, len(batch)), make(chan *nats.Msg, 4*len(batch)+100_000)

@@ -1,6 +1,7 @@
 // Command system compares the whole of hap-worker with other programs in one run: with a bare and a tuned
-// loop over the same parts, and with the Kubernetes API's limit for claims. NATS, Redis, the Kubernetes API,
-// the publisher and the worker share this machine's cores, so only ratios within one run are meaningful.
+// loop over the same parts, and, for claims, with bare patches at the Kubernetes API. With --growth, --fairness or
+// --base it makes another measurement instead. NATS, Redis, the Kubernetes API, the publisher and the workers share
+// this machine's cores, so only ratios within one run are meaningful.
 //
 //	go run -C integration ./bench/system [--rounds N] [--events N] [--claims N] [--only steady,claims] [--growth] [--fairness] [--base COMMIT] [--json FILE]
 package main
@@ -23,7 +24,7 @@ import (
 // settings are the flags.
 type settings struct {
 	rounds int
-	events int // of a round of the steady state
+	events int // of a round of the steady state or of --growth
 	claims int // of a round of claims
 	only   []string
 	json   string
@@ -34,7 +35,7 @@ type settings struct {
 
 func (s settings) wants(part string) bool { return len(s.only) == 0 || slices.Contains(s.only, part) }
 
-// check returns an error for an unknown part, and for sizes that are too small.
+// check returns an error for an unknown part, for sizes that are too small, and for flags that exclude --base.
 func (s settings) check() error {
 	known := parts
 	switch {
@@ -137,8 +138,8 @@ func show[T shown](ctx context.Context, s settings, measure func(context.Context
 	return result, result.write(s.json)
 }
 
-// publisherGC is the GC percentage of this process. Publisher and NATS share it: its garbage collections would
-// dominate the tail of every latency.
+// publisherGC is the GC percentage of this process for the comparison with the loops and for --base. The publisher
+// and NATS are in this process: with the default percentage, its collections would dominate the tail of latencies.
 const publisherGC = 400
 
 // measureAll measures every requested part.

@@ -19,14 +19,14 @@ import (
 type sample struct {
 	Rate float64 `json:"perSecond"`
 	// CPU seconds per 1,000 events: of the answering process, of Redis, and of this process, which contains
-	// NATS and the publisher.
+	// NATS, the publisher and, with --base, the Kubernetes API. Bare patches have only a rate.
 	CPU      float64 `json:"cpu"`
 	Redis    float64 `json:"redis"`
 	NATS     float64 `json:"nats"`
 	Resident int64   `json:"resident"` // bytes of the answering process
 }
 
-// all is the CPU of all processes.
+// all is the CPU of the answering process, of Redis and of this process.
 func (s sample) all() float64 { return s.CPU + s.Redis + s.NATS }
 
 // measure runs all rounds. Compared measurements alternate, so that other load of the machine affects both.
@@ -135,8 +135,8 @@ func (b *bench) timed(ctx context.Context, pid int, do func() (time.Duration, in
 	return sample{Rate: float64(n) / took.Seconds(), CPU: per(0), Redis: per(1), NATS: per(2), Resident: memory}, err
 }
 
-// usage returns the CPU time of processes, of Redis, and of this process, which contains NATS and the
-// publisher.
+// usage returns the CPU time of processes, of Redis, and of this process, which contains NATS, the publisher and, with
+// stack.LightGardener, the Kubernetes API.
 func (b *bench) usage(ctx context.Context, pids ...int) (used [3]time.Duration, err error) {
 	for _, pid := range pids {
 		one, err := usage.CPU(pid)
@@ -181,7 +181,7 @@ func (b *bench) pacedRound(ctx context.Context, r *report) error {
 	defer cancel()
 	rate := r.Samples[nameSteady][b.round].Rate / 2
 	batch := make([]event, min(b.events, int(rate*pacedSeconds)))
-	before, err := histograms(ctx, b.worker.URL()) // which does nothing in the bare loop's turn
+	before, err := histograms(ctx, b.worker.URL()) // the worker does nothing in the bare loop's turn
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (b *bench) pacedRound(ctx context.Context, r *report) error {
 	return nil
 }
 
-// pacedSeconds is how long a paced round lasts at most.
+// pacedSeconds is for how long at most the worker, or the loop, gets events in a paced round.
 const pacedSeconds = 4
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -15,8 +15,8 @@ var phases = []struct{ name, metric string }{
 	{"a read of the epochs in force", "hap_epoch_check_seconds"},
 }
 
-// phase is how long a part of the way took in a paced round, in milliseconds, with the precision of the
-// histogram's buckets.
+// phase is how often a part of the way was measured in a paced round, and how long it took, in milliseconds with the
+// precision of the histogram's buckets.
 type phase struct {
 	Count float64 `json:"count"`
 	P50   float64 `json:"p50"`
@@ -26,7 +26,7 @@ type phase struct {
 // buckets are the cumulative counts of a histogram, over all its labels, by upper bound in seconds.
 type buckets map[float64]float64
 
-// histograms reads those of the phases from a worker.
+// histograms reads the histograms of the phases from a worker's metrics.
 func histograms(ctx context.Context, url string) (map[string]buckets, error) {
 	families, err := usage.Metrics(ctx, url)
 	if err != nil {
@@ -44,7 +44,7 @@ func histograms(ctx context.Context, url string) (map[string]buckets, error) {
 	return read, nil
 }
 
-// since returns the phases between two readings.
+// since returns the phases from what the histograms counted between two readings.
 func since(before, after map[string]buckets) map[string]phase {
 	all := map[string]phase{}
 	for name, counts := range after {

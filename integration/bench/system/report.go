@@ -26,14 +26,15 @@ var names = []string{
 	nameBare, nameTuned, nameSteady, nameDeprovision, nameClaims, namePatches,
 }
 
-// ratios are the results of a run: the rate of the first divided by the rate of the second.
+// ratios are the results of a run: the rate of one measurement (of) divided by the rate of another (by).
 var ratios = []struct{ name, of, by string }{
 	{"steady state / bare loop", nameSteady, nameBare},
 	{"steady state / tuned loop", nameSteady, nameTuned},
 	{"claims / bare patches", nameClaims, namePatches},
 }
 
-// ratioP99 is the latency of the worker at half of its rate, divided by that of the bare loop at the same rate.
+// ratioP99 names a further ratio: the worker's p99 latency at half of its rate, divided by that of the bare loop at the
+// same rate.
 const ratioP99 = "p99 at half of the rate, worker / bare loop"
 
 type report struct {
@@ -51,8 +52,8 @@ type report struct {
 	Phases  []map[string]phase   `json:"phases"` // of the worker, in each paced round
 }
 
-// latency is the time from publish to stored reply at a steady rate, in milliseconds. In a report, each
-// figure is the median over the rounds.
+// latency is the time from publish to reply at a steady rate, in milliseconds. In report.Latency, each figure is the
+// median over the rounds.
 type latency struct {
 	Rate float64 `json:"perSecond"`
 	P50  float64 `json:"p50"`

@@ -12,7 +12,7 @@ import (
 // trouble disturbs the quiet tenants.
 type trouble struct {
 	name string
-	// accounts is the number of accounts that it needs. owners of them have a runtime each.
+	// accounts is the number of accounts that the trouble needs; owners of them have a runtime each.
 	accounts, owners int
 	// fault is injected before the events of batch are published.
 	fault func(context.Context, *fairSite) error

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// tunedTasks run concurrently: while one waits for Redis or NATS, the others go on.
+	// tunedTasks is the number of concurrent tasks: while one waits for Redis or NATS, the others go on.
 	tunedTasks = 4
 	// tunedBatch is the maximal number of events in flight in a task.
 	tunedBatch = 256
@@ -17,7 +17,7 @@ const (
 
 // runTuned is the fastest loop that we know: a task takes the available events, up to a batch, runs their
 // scripts in one pipeline, publishes all replies before it waits for the first acknowledgement, and then
-// acknowledges the events.
+// acknowledges each event whose reply is stored.
 func runTuned(ctx context.Context, l *loop) error {
 	come := make(chan jetstream.Msg, tunedTasks*tunedBatch)
 	consuming, err := l.consumer.Consume(func(m jetstream.Msg) {
@@ -47,7 +47,7 @@ func runTuned(ctx context.Context, l *loop) error {
 	return tasks.Wait()
 }
 
-// gather waits for an event, and adds further available ones. It returns none once ctx has ended.
+// gather waits for an event, and adds further available ones. It returns none if ctx ends first.
 func gather(ctx context.Context, come <-chan jetstream.Msg, batch []jetstream.Msg) []jetstream.Msg {
 	select {
 	case <-ctx.Done():

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// mostMetrics is how many bytes of metrics are read.
+// mostMetrics is the number of bytes of metrics that are read at most.
 const mostMetrics = 64 << 20
 
 // Metrics returns the metrics of the worker with that base URL, by name.

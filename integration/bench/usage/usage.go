@@ -1,4 +1,5 @@
-// Package usage measures what processes and Redis have used, for benchmarks that compare two moments.
+// Package usage measures what processes and Redis have used, for benchmarks that compare two moments, and reads
+// the metrics of workers.
 package usage
 
 import (
@@ -62,8 +63,8 @@ func Resident(pid int) (int64, error) {
 
 // Commands are numbers of commands of Redis.
 type Commands struct {
-	Sent     int // by clients: scripts, and the commands that no script runs
-	Executed int // with those that scripts run, but for INFO
+	Sent     int // by clients: scripts, and the further commands in sent
+	Executed int // all but INFO, with those that scripts run
 }
 
 // Minus returns the commands of c that came after those of before.
@@ -71,7 +72,8 @@ func (c Commands) Minus(before Commands) Commands {
 	return Commands{c.Sent - before.Sent, c.Executed - before.Executed}
 }
 
-// sent are the commands that workers send and no script runs.
+// sent are the commands that only clients send. HSCAN, which scripts run, too, is missing: the server does
+// not count separately who ran it.
 var sent = []string{"evalsha", "eval", "script|load", "scan", "ping", "subscribe", "publish"}
 
 // CommandsOf returns the commands that a server of Redis has executed since its start.

@@ -32,16 +32,16 @@ type bench struct {
 
 	made     int // requests
 	accounts int
-	filled   int // requests that stay
+	filled   int // requests that fill has published
 
 	mu       sync.Mutex
-	waiting  int                  // number of waiting replies
+	waiting  int                  // number of replies with the status waiting
 	answered map[string]time.Time // by subject and status, or by account and status
 	served   map[string]bool      // tenants that have an account
 	arrived  chan struct{}        // closed with the next answer
 }
 
-// publishAhead is the number of published requests without the stream's acknowledgement.
+// publishAhead is how many published requests may be without the stream's acknowledgement.
 const publishAhead = 256
 
 func open(ctx context.Context, s settings) (_ *bench, err error) {
@@ -127,7 +127,7 @@ func (b *bench) hear(msg *nats.Msg) {
 	b.arrived = make(chan struct{})
 }
 
-// answer waits for a status on a subject, or for an assignment of an account, and returns its time.
+// answer waits for a reply with a status on a subject, or with an account by its name, and returns when it came.
 func (b *bench) answer(ctx context.Context, of string, status events.Status) (at time.Time, err error) {
 	err = b.until(ctx, of+" is "+string(status), func() bool {
 		key := of + " " + string(status)
@@ -138,7 +138,7 @@ func (b *bench) answer(ctx context.Context, of string, status events.Status) (at
 	return at, err
 }
 
-// until waits until so holds, which is called under the lock after each reply.
+// until calls so under the lock, at once and after replies, until so returns true. After longest, it returns an error.
 func (b *bench) until(ctx context.Context, what string, so func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
@@ -168,8 +168,8 @@ func (r request) deprovisionReply(s events.Subjects) string {
 	return s.Reply(r.runtime, "d-"+r.runtime)
 }
 
-// next returns a request for a new runtime that has to wait. Pools and tenants take turns; a new tenant takes the
-// place of one that was served, which has an account.
+// next returns a request for a new runtime that has to wait. Pools and tenants take turns. A tenant that was served
+// has an account and would not wait: a new tenant replaces it.
 func (b *bench) next() request {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -182,7 +182,7 @@ func (b *bench) next() request {
 	return request{fmt.Sprintf("rt-%07d", n), tenant, n % b.pools}
 }
 
-// fill publishes requests until this many wait.
+// fill publishes requests until it has published size of them in all, and returns when each new one waits.
 func (b *bench) fill(ctx context.Context, size int) error {
 	b.mu.Lock()
 	goal := b.waiting + size - b.filled

@@ -1,11 +1,12 @@
-// Command waiting measures the cost of waiting requests: the load of an idle worker, the time until a freed
-// account is handed on, the times to enter, to leave and to be refused at a deadline, and the time until a
-// restarted worker has read them.
+// Command waiting measures the cost of waiting requests: the load of an idle worker; the times to enter, to leave,
+// to be refused at a deadline and to get a new account; and the time from a worker's start until a waiting request
+// gets an account.
 //
 //	go run -C integration ./bench/waiting
 //
-// It starts the development stack with workers. For each number of -waiting, it makes that many requests
-// wait, and measures. Exit codes: 0, 1 failure, 2 usage.
+// It starts the development stack with workers. For each number of -waiting, it adds requests until it has added
+// that many, and measures; those that get an account at one number are not replaced at the next. Exit codes: 0, 1
+// failure, 2 usage.
 package main
 
 import (
@@ -70,14 +71,14 @@ func main() {
 // figures are the measurements with a number of waiting requests.
 type figures struct {
 	Waiting  int         `json:"waiting"`
-	CPU      float64     `json:"idleCPU"`       // share of a core, of one worker
-	Sent     float64     `json:"idleRedisSent"` // commands a second that one worker sends
+	CPU      float64     `json:"idleCPU"`       // share of a core, mean of the workers
+	Sent     float64     `json:"idleRedisSent"` // commands a second that a worker sends, mean of the workers
 	Executed float64     `json:"idleRedis"`     // the same with the commands of scripts
 	Enter    percentiles `json:"enterMs"`       // from the publish to the waiting reply
 	Leave    percentiles `json:"leaveMs"`       // from the deprovision of a waiting request to its answer
 	Deadline percentiles `json:"deadlineMs"`    // from the deadline to the refusal
 	HandOn   percentiles `json:"handOnMs"`      // from the creation of an account to the answer with it
-	Restart  float64     `json:"restartSecs"`   // from the start of a single worker to the answer with an account that is created once it is ready
+	Restart  float64     `json:"restartSecs"`   // from the start of one worker to the answer with an account that is created once the worker is ready
 }
 
 func run(ctx context.Context, s settings) (err error) {

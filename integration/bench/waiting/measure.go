@@ -49,7 +49,7 @@ func (b *bench) measure(ctx context.Context, size int) (f figures, err error) {
 	return f, err
 }
 
-// settled is how long the work of entering goes on: each worker reads the new requests, and offers their pools.
+// settled is the time before idling measures: until then the workers still read the requests that have entered.
 const settled = 75 * time.Second
 
 // idling measures the load of the workers while nothing happens.
@@ -71,7 +71,7 @@ func (b *bench) idling(ctx context.Context, f *figures) error {
 	return err
 }
 
-// used returns the CPU time of the workers, and the commands of Redis.
+// used returns the CPU time of all workers, and the commands of Redis, both since their start.
 func (b *bench) used(ctx context.Context) (used time.Duration, commands usage.Commands, err error) {
 	for _, w := range b.stack.Workers {
 		one, err := usage.CPU(w.PID())
@@ -109,13 +109,13 @@ func (b *bench) comeAndGo(ctx context.Context) (enter, leave percentiles, err er
 	return of(entered), of(left), nil
 }
 
-// apart is the time between two deadlines, and longest how long a step may take.
+// apart is the time between two deadlines, and longest the time limit of until.
 const (
 	apart   = 50 * time.Millisecond
 	longest = 5 * time.Minute
 )
 
-// deadlines measures requests that are refused one after the other.
+// deadlines measures how long after their deadlines requests are refused, one after the other.
 func (b *bench) deadlines(ctx context.Context) (percentiles, error) {
 	first := time.Now().Add(5 * time.Second)
 	var requests []request
@@ -161,7 +161,8 @@ func (b *bench) handOnOne(ctx context.Context, pool int) (time.Duration, error) 
 	return at.Sub(begin), err
 }
 
-// restart stops all workers, measures the start of one, and starts the others.
+// restart stops all workers, measures the time from the start of one to its answer with a new account, and starts
+// the others.
 func (b *bench) restart(ctx context.Context) (float64, error) {
 	for _, w := range b.stack.Workers {
 		if err := w.Stop(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/hap-worker/hap-worker/integration/plots"
 )
 
-// panels are the drawn figures, each with its limit; 0 is none.
+// panels are the drawn figures. A dashed line marks the limit of a figure; 0 is none.
 var panels = []struct {
 	name  string
 	limit float64

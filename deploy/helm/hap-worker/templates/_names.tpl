@@ -30,8 +30,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{- /* Refuses names in config that differ from those of the ConfigMap or IPAMConfig that the chart makes: nothing would
-read what it makes. */ -}}
+{{- /* Refuses names in config that differ from those of the ConfigMap or IPAMConfig that the chart makes: no worker
+would read what the chart makes. */ -}}
 {{- define "hap.madeIsRead" -}}
 {{- $made := dict -}}
 {{- if and .Values.policy.enabled (.Values.policy.overrides | default .Values.policy.document) -}}
@@ -76,7 +76,7 @@ read what it makes. */ -}}
 {{- toYaml $config -}}
 {{- end -}}
 
-{{- /* The section hap: one of the two forms of rules. */ -}}
+{{- /* The section hap. Refuses rules in both forms. */ -}}
 {{- define "hap.rules" -}}
 {{- $hap := .Values.hap | default dict -}}
 {{- if $hap.rule -}}
@@ -90,8 +90,8 @@ read what it makes. */ -}}
 {{- end -}}
 
 {{- /*
-The text of the policy: the document, with the overrides laid over it or in its place. One that
-is given as values may leave its apiVersion out: the chart knows which one it renders.
+The text of the policy: the document, with the overrides laid over it or in its place. A document or
+overrides in the form of values may leave apiVersion out: the chart adds it.
 */ -}}
 {{- define "hap.policyDocument" -}}
 {{- $document := .Values.policy.document -}}
@@ -125,7 +125,8 @@ is given as values may leave its apiVersion out: the chart knows which one it re
 {{- end -}}
 {{- end -}}
 
-{{- /* Where a policy is mounted that the chart makes and a Gardener cluster elsewhere has not. */ -}}
+{{- /* Where the policy is mounted: if the chart makes it, Gardener is another cluster, and config.policy names neither
+kubeconfig nor file. Otherwise empty. */ -}}
 {{- define "hap.policyFile" -}}
 {{- $own := .Values.config.policy | default dict -}}
 {{- if and .Values.policy.enabled (.Values.policy.overrides | default .Values.policy.document) .Values.config.gardener.kubeconfig (not $own.kubeconfig) (not $own.file) -}}
@@ -133,7 +134,7 @@ is given as values may leave its apiVersion out: the chart knows which one it re
 {{- end -}}
 {{- end -}}
 
-{{- /* The same for network ranges. */ -}}
+{{- /* The same for the IPAMConfig. */ -}}
 {{- define "hap.networkFile" -}}
 {{- $own := .Values.config.network | default dict -}}
 {{- if and .Values.network.enabled .Values.network.spec .Values.config.gardener.kubeconfig (not $own.kubeconfig) (not $own.file) -}}
@@ -141,8 +142,8 @@ is given as values may leave its apiVersion out: the chart knows which one it re
 {{- end -}}
 {{- end -}}
 
-{{- /* Refuses parents that are no IPv4 CIDR, and such with addresses that no cluster can have, as the
-worker does (engine/network). Addresses are numbers here, the first and the last one of a range. */ -}}
+{{- /* Refuses parents that are no IPv4 CIDR, and parents with addresses that no cluster can use, as the
+worker does (engine/network). Each element of $special has the first and the last address, as numbers. */ -}}
 {{- define "hap.parents" -}}
 {{- $octet := "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])" -}}
 {{- $form := printf "^%s([.]%s){3}/(3[0-2]|[12]?[0-9])$" $octet $octet -}}
@@ -187,12 +188,12 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- (.Values.config.telemetry | default dict).listen | default ":8080" -}}
 {{- end -}}
 
-{{- /* The port at the end of an address, without zeros before it, which YAML and int take for octal. */ -}}
+{{- /* The port at the end of an address, empty if there is none, without leading zeros, which YAML and int take for octal. */ -}}
 {{- define "hap.portOf" -}}
 {{- regexReplaceAll "^0+([0-9])" (regexFind "[0-9]+$" .) "${1}" -}}
 {{- end -}}
 
-{{- /* The port of the listener. */ -}}
+{{- /* The port of config.telemetry.listen. */ -}}
 {{- define "hap.port" -}}
 {{- $listen := include "hap.listen" . -}}
 {{- if regexMatch "^(127\\.|localhost|\\[::1\\])" $listen -}}
@@ -205,7 +206,7 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- $port -}}
 {{- end -}}
 
-{{- /* worker.drain in seconds, rounded up by one. */ -}}
+{{- /* worker.drain in seconds, rounded up. */ -}}
 {{- define "hap.drain" -}}
 {{- $drain := (.Values.config.worker | default dict).drain | default "25s" | toString -}}
 {{- $number := "[0-9]*[.]?[0-9]*" -}}
@@ -229,7 +230,7 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
-{{- /* Whether pods need a token of the cluster that they run in. */ -}}
+{{- /* Whether pods get a token of the cluster that they run in. Refuses to leave out a token that they need. */ -}}
 {{- define "hap.automountToken" -}}
 {{- $wanted := .Values.serviceAccount.automountToken -}}
 {{- if kindIs "invalid" $wanted -}}
@@ -241,7 +242,7 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
-{{- /* Refuses variables that outrule what the manifests are made of. The worker ignores case and underscores. */ -}}
+{{- /* Refuses variables in env that outrule values which the manifests follow. The worker ignores case and underscores. */ -}}
 {{- define "hap.followed" -}}
 {{- $keys := list "telemetry.listen" "telemetry.page.listen" "worker.drain" "worker.mode" "gardener.kubeconfig" "gardener.namespace" "gardener.resource" "gardener.events"
   "policy.configMap" "policy.namespace" "policy.file" "policy.kubeconfig" "policy.catalog"
@@ -257,7 +258,7 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
-{{- /* Refuses a NetworkPolicy that lets workers reach one of their servers and not the others. */ -}}
+{{- /* Refuses a NetworkPolicy that lets workers reach one of their servers and not the others, unless it has rules in egress. */ -}}
 {{- define "hap.egressComplete" -}}
 {{- $policy := .Values.networkPolicy -}}
 {{- if and (or $policy.nats $policy.redis $policy.kubernetes) (not $policy.egress) -}}
@@ -274,8 +275,8 @@ spec: {{- toYaml .Values.network.spec | nindent 2 }}
 {{- end -}}
 {{- end -}}
 
-{{- /* The ports of the URLs that the worker takes for a key, with a default for those without one, and the usual port
-of the Redis servers that it learns of from them. None where the URLs come from a Secret. */ -}}
+{{- /* The ports of a key's URLs, a default for URLs without one, and 6379 for the Redis servers that sentinels or a
+cluster name. None, so every port, if the URLs come from a Secret. */ -}}
 {{- define "hap.ports" -}}
 {{- $ports := list -}}
 {{- range include "hap.urls" . | fromYamlArray -}}
@@ -291,7 +292,7 @@ of the Redis servers that it learns of from them. None where the URLs come from 
 {{- end -}}
 {{- end -}}
 
-{{- /* What a browser may ask of the page: not metrics, not probes. */ -}}
+{{- /* The paths of the page, without metrics and probes. */ -}}
 {{- define "hap.pagePaths" -}}
 - {type: Exact, path: /}
 - {type: Prefix, path: /accounts}
@@ -305,7 +306,7 @@ of the Redis servers that it learns of from them. None where the URLs come from 
 - {type: Prefix, path: /tenants}
 {{- end -}}
 
-{{- /* The page's port of its own; empty without one, and where only the pod itself reaches it. */ -}}
+{{- /* The port of config.telemetry.page.listen; empty if that is not set or is a loopback address. */ -}}
 {{- define "hap.pagePort" -}}
 {{- $listen := ((.Values.config.telemetry | default dict).page | default dict).listen -}}
 {{- if and $listen (not (regexMatch "^(127\\.|localhost|\\[::1\\])" $listen)) -}}
@@ -319,7 +320,7 @@ of the Redis servers that it learns of from them. None where the URLs come from 
 {{- end -}}
 {{- end -}}
 
-{{- /* Refuses to show a page that nobody can log in to, or that the controller that shows it does not reach. */ -}}
+{{- /* Refuses to show a page without a login, on loopback, or out of the controller's reach. */ -}}
 {{- define "hap.pageLogin" -}}
 {{- $page := (.Values.config.telemetry | default dict).page | default dict -}}
 {{- if not (or $page.passwordFile $page.tokenFile ($page.oidc | default dict).issuer) -}}
@@ -348,8 +349,8 @@ of the Redis servers that it learns of from them. None where the URLs come from 
 {{- end -}}
 {{- end -}}
 
-{{- /* What the worker takes for a key with URLs: an environment variable in values.env outrules the
-configuration; where that comes from a Secret it cannot be seen here, and nothing is said. */ -}}
+{{- /* The URLs that the worker has for a key: an environment variable in values.env outrules the
+configuration. If its value comes from a Secret, the chart does not know it, and the list is empty. */ -}}
 {{- define "hap.urls" -}}
 {{- $urls := .Values.config -}}
 {{- range splitList "." .key -}}{{- $urls = get ($urls | default dict) . -}}{{- end -}}
@@ -363,7 +364,7 @@ configuration; where that comes from a Secret it cannot be seen here, and nothin
 {{- toYaml $urls -}}
 {{- end -}}
 
-{{- /* Refuses a connection without TLS to another machine that nobody has decided on. Only
+{{- /* Refuses a connection without TLS to another machine unless plainConnections allows it. Only
 the host is named: the rest of a URL may be a secret. */ -}}
 {{- define "hap.decidedPlain" -}}
 {{- if not (get (.Values.plainConnections | default dict) .decides) -}}
