@@ -107,7 +107,8 @@ func (c *Client) stripReferrer(obj any) (any, error) {
 	return kept, nil
 }
 
-// secretOf returns the Secret of the namespace that a binding refers to, "" if there is none.
+// secretOf returns the name of the Secret that a binding refers to, "" if that is no Secret or is in another namespace
+// than o.Namespace.
 func (o *Options) secretOf(r *references) string {
 	to := r.credentials()
 	if (to.Kind == "" || to.Kind == "Secret") && (to.Namespace == "" || to.Namespace == o.Namespace) {

@@ -195,7 +195,7 @@ func (p *pair) deadline(t *rapid.T) {
 	}
 }
 
-// leave calls Leave for a runtime, as if its rule now named another pool. The runtime leaves only if it has no account.
+// leave calls Leave, as a worker does if the request's rule names another pool. Some runtimes stay where they are.
 func (p *pair) leave(t *rapid.T) {
 	runtime, request := p.drawAsked(t)
 	tenant := pick(p.model.Pool(pool).Runtime(runtime).Tenant, tenants.Draw(t, "another")).Draw(t, "tenant")

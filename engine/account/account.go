@@ -72,13 +72,12 @@ type Request struct {
 	// Now means that the request must not wait, for example because its deadline has passed: instead of
 	// waiting, it is refused in the same step.
 	Now bool
-	// Barred lists bindings, the tenant's and unclaimed ones, that must not gain a runtime: dirty, held back,
-	// internal although the tenant is not, or left out by the worker, for example since the API refuses to
-	// label them.
+	// Barred lists bindings that must not gain a runtime, the tenant's and unclaimed ones: they are dirty, held back,
+	// internal although the tenant is not, or left out by the worker, for example because the API refuses to label
+	// them.
 	Barred []string
-	// Epoch is the epoch that the pool had before the directory was asked for the runtime's place. If the
-	// pool has another epoch by now, the place may be out of date, and the request fails with ErrRebuilt. ""
-	// skips the check.
+	// Epoch is the pool's epoch, read no later than the runtime's place in the directory. If the pool has another
+	// epoch by now, the place may be out of date, and the request fails with ErrRebuilt. "" skips the check.
 	Epoch string
 	// After is the number of the runtime's place (Place.Sequence).
 	After int64

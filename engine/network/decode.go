@@ -118,7 +118,7 @@ func refresh(n document.Node) time.Duration {
 	}
 	every, err := time.ParseDuration(text)
 	if err != nil || every < 0 {
-		n.Fault(document.Value, "%q is no duration; write one such as 24h, or 0 for never", text)
+		n.Fault(document.Value, "%q is no positive duration; write one such as 24h, or 0 for never", text)
 	}
 	if every > 0 {
 		every = max(every, leastRefresh)

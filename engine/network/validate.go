@@ -106,7 +106,8 @@ func (d *decoder) injections(rule Rule, at placedRule, parents map[string][]neti
 	}
 }
 
-// sources looks up the parents of an injection. An unknown one is a fault.
+// sources returns what the i-th injection of a rule may slice from: the parents that it names, which are in
+// parentCIDRs or are earlier injections of the rule. Any other name is a fault.
 func (d *decoder) sources(rule Rule, i int, where placedInjection, parents map[string][]netip.Prefix, sizes map[string]int) []source {
 	var found []source
 	for _, p := range where.parents {

@@ -48,7 +48,7 @@ func (t token) String() string {
 	return fmt.Sprintf("%q", t.text)
 }
 
-// flaw completes "a name …" with the first condition that a name token breaks, "" if it is valid.
+// flaw returns the first condition that a name token breaks, worded to follow "a name ", or "" if it breaks none.
 func (t token) flaw() string {
 	switch last := len(t.text) - 1; {
 	case !alphanumeric(t.text[0]) || !alphanumeric(t.text[last]):

@@ -143,8 +143,8 @@ func (c *Client) start(ctx context.Context) error {
 	}
 	consumer, err := c.js.OrderedConsumer(ctx, events.StreamReplies, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: c.next(info),
-		// By default the library resumes at its last sequence, without end; a recreated stream does
-		// not reach that sequence. watchReplies starts anew.
+		// By default the library retries without end to go on after its last message, whose sequence a recreated
+		// stream may not reach. After one attempt that fails it reports an error, and watchReplies starts anew.
 		MaxResetAttempts: 1,
 	})
 	if err != nil {

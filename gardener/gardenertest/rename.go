@@ -11,8 +11,8 @@ import (
 	"github.com/hap-worker/hap-worker/gardener"
 )
 
-// testRename: Rename moves the values of labels to other keys, in one write on the version that was
-// seen, and only once.
+// testRename: Rename moves the values of labels to other keys, unless the binding has changed since it was read or a
+// new key has another value. After that Renamings finds nothing left to rename.
 func testRename(t *testing.T, b *bench) {
 	name := b.account(t, 1, map[string]string{"tenantName": "ga-1", "dirty": "true", "mine": "stays"})
 	c := b.client(t, gardener.Options{})

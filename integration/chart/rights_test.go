@@ -101,6 +101,23 @@ func TestRightsOfWhatTheWorkerReads(t *testing.T) {
 	}
 }
 
+// TestSecretsOfAShadow: the worker may read the Secrets of bindings, which hold the hyperscalers' credentials, only where
+// Gardener asks for that: to change a binding, which a shadow does not.
+func TestSecretsOfAShadow(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{
+		"{rights: {create: true}}": "get",
+		"{rights: {create: true}, config: {gardener: {resource: secretbindings}}}":                  "get",
+		"{rights: {create: true}, config: {worker: {mode: shadow}}}":                                "",
+		"{rights: {create: true}, config: {gardener: {resource: secrets}}}":                         "get list watch patch",
+		"{rights: {create: true}, config: {gardener: {resource: secrets}, worker: {mode: shadow}}}": "get list watch",
+	} {
+		if got := verbsOn(t, values, "secrets"); got != want {
+			t.Errorf("%s: the right to %q Secrets, want %q", values, got, want)
+		}
+	}
+}
+
 // TestEventsOfBindings: the worker gets the right to write Events only if they are enabled, and only the
 // verbs that it uses.
 func TestEventsOfBindings(t *testing.T) {

@@ -125,7 +125,7 @@ func (l *Ledger) Publish(ctx context.Context, subject string, r events.Reply, ex
 	ack, err := l.streams.Publish(ctx, msg)
 	switch {
 	case streams.WrongLastSequence(err):
-		return 0, fmt.Errorf("reply on %s after sequence %d: %w", subject, expected, ErrWrongLastSequence)
+		return 0, fmt.Errorf("storing the reply on %s, expected last sequence %d: %w", subject, expected, ErrWrongLastSequence)
 	case streams.Refused(err):
 		return 0, fmt.Errorf("the reply on %s has %d bytes: %w: %w", subject, len(data), ErrUnstorable, err)
 	case err != nil:

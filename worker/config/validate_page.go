@@ -8,6 +8,9 @@ import (
 // callback is the path to which an issuer redirects browsers after a login; package access serves it.
 const callback = "/oidc/callback"
 
+// another says why a page with TLS does not share telemetry.listen.
+const another = "probes and metrics have no TLS, so the page needs another address, such as :8443"
+
 // check validates the section. listen is telemetry.listen. Page.Listen must be another address, unless both
 // have port 0.
 func (p *Page) check(wrong *faults, listen string) {
@@ -26,7 +29,11 @@ func (p *Page) check(wrong *faults, listen string) {
 		if fault := hostPort(p.Listen); fault != "" {
 			wrong.add(path+".listen", "%q %s", p.Listen, fault)
 		} else if p.Listen == listen && !strings.HasSuffix(listen, ":0") {
-			wrong.add(path+".listen", "is the same as telemetry.listen: omit it, and the page is served there")
+			todo := "omit it, and the page is served there"
+			if p.TLS != (ServerTLS{}) {
+				todo = another
+			}
+			wrong.add(path+".listen", "is the same as telemetry.listen: %s", todo)
 		}
 	}
 	p.TLS.check(wrong, path+".tls", p.Listen)
@@ -38,7 +45,7 @@ func (t *ServerTLS) check(wrong *faults, path, listen string) {
 	case (t.Cert == "") != (t.Key == ""):
 		wrong.add(path, "needs cert and key together, or neither")
 	case t.Cert != "" && listen == "":
-		wrong.add("telemetry.page.listen", "is required with tls: probes and metrics have no TLS, so the page needs another address, such as :8443")
+		wrong.add("telemetry.page.listen", "is required with tls: %s", another)
 	}
 	noContents(wrong, path+".cert", t.Cert)
 	noContents(wrong, path+".key", t.Key)

@@ -98,8 +98,8 @@ type Purger struct {
 	// Settle is how long the directory's entry is tentative before it is dropped. It has to be longer than a
 	// handler may work on an event without reporting progress. Defaults to a minute.
 	Settle time.Duration
-	// Limit bounds what a pass handles: replies that release a runtime, tombstones of runtimes without
-	// replies (about), and the replies that apart collects, each. Defaults to 10,000.
+	// Limit is the most of each that a pass handles: replies that say that a runtime is gone, tombstones of runtimes
+	// without replies (about Limit), and replies that the type apart collects. Defaults to 10,000.
 	Limit int
 
 	Observer observe.Observer

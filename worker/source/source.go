@@ -217,8 +217,8 @@ func (s *Source) open(consumer streams.Consumer) (*iterator, error) {
 	return &iterator{consumer: consumer, messages: messages, opened: s.Now(), created: info.Created}, nil
 }
 
-// proven is how long an iterator without messages has to last before its end counts as a new loss, which resets the
-// backoff. If a consumer is lost as soon as it is opened, the loss continues, and the pauses keep growing.
+// proven separates losses: if an iterator ends later than this after it was opened, or has delivered a message, a new
+// loss begins, and the backoff is reset. Otherwise an earlier loss continues, and its pauses keep growing.
 const proven = 10 * time.Second
 
 // reopen retries to open the consumer after old has ended, until it succeeds. It returns nil once ctx has

@@ -228,8 +228,8 @@ func (l *List) NextDue() (time.Time, bool) {
 	return l.dues[0].due, true
 }
 
-// Back is called after the clock has been set back. It makes entries due now whose due time lies after now and
-// after their deadline: that time was computed by the old clock.
+// Back is called after the clock has been set back to now. It makes the entries due now that are due later than both
+// now and their deadline, since the old clock may have set that time.
 func (l *List) Back(now time.Time) {
 	l.All(func(e *Entry) bool {
 		if e.due.After(e.Deadline) && e.due.After(now) {

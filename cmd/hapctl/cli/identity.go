@@ -163,8 +163,8 @@ func (s *Shell) ledgerIs(stream jetstream.StreamConfig, cfg *config.Config, shad
 
 func ledgerAt(stream string, c config.NATS) string { return stream + " at " + connect.Shown(c.URL) }
 
-// gardenerIs compares the landscape of the bindings with the other places: first by its names, which need no
-// request, then by the uid of the namespace.
+// gardenerIs compares Gardener's landscape with those of the places that were opened before, and adds Gardener to them:
+// first by namespace and resource, without a request, then also by the uid of the namespace.
 func (s *Shell) gardenerIs(ctx context.Context, client *gardener.Client, o gardener.Options) error {
 	p := engine.Place{At: "Gardener at " + client.Server(), Landscape: engine.Landscape{Namespace: o.Namespace, Resource: string(o.Resource)}}
 	if err := s.identity.opened(p, true, nil); err != nil {

@@ -125,7 +125,7 @@ func (b *lookingBack) readPast(ctx context.Context, s *cli.Shell, cfg *config.Co
 		return poolsPast{}, err
 	}
 	if kept := cfg.NATS.Retention; time.Duration(b.since) > kept && forPeople(s) {
-		s.Say("the ledger forgets clusters %s after their release: counts from before are too low", cli.SpanText(kept))
+		s.Say("the ledger forgets clusters %s after their release: earlier counts lack these clusters, and may have too many or too few accounts in use", cli.SpanText(kept))
 	}
 	v := poolsPast{Until: until.UTC().Truncate(time.Second), Step: int64(window.Step.Seconds()), Pools: []poolPast{}, plain: plain(s)}
 	v.Since = v.Until.Add(-window.Length())

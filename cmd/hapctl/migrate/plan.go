@@ -119,7 +119,7 @@ func (p *planner) plan() planView {
 		planned := p.binding(b, len(users[b.Name]))
 		if others := several[owner{b.Pool(), b.Tenant}]; others > 1 && planned.State == account.InUse {
 			planned.Notes = append(planned.Notes, fmt.Sprintf(
-				"%s has %d accounts of the pool and may have one: only the fullest gets clusters; see hap.multiHyperscalerAccount", b.Tenant, others))
+				"%s has %d accounts of the pool and may have one: only the fullest can get clusters; see hap.multiHyperscalerAccount", b.Tenant, others))
 		}
 		v.Bindings = append(v.Bindings, planned)
 	}
@@ -139,11 +139,11 @@ type owner struct {
 }
 
 // severalAccounts counts, by tenant and pool, the accounts of the tenants that may have only one in a pool. It leaves
-// out shared and dirty accounts, and internal ones that the tenant must not use.
+// out shared, dirty and held back accounts, and internal ones that the tenant must not use.
 func (p *planner) severalAccounts() map[owner]int {
 	counts := map[owner]int{}
 	for _, b := range p.bindings {
-		if !b.Shared && !b.Dirty && b.Tenant != "" && (!b.Internal || p.decisions.Internal(b.Tenant)) && !p.terms(b).Several {
+		if !b.Shared && !b.Dirty && !b.HeldBack() && b.Tenant != "" && (!b.Internal || p.decisions.Internal(b.Tenant)) && !p.terms(b).Several {
 			counts[owner{b.Pool(), b.Tenant}]++
 		}
 	}

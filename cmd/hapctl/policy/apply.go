@@ -170,7 +170,7 @@ func changePolicy(ctx context.Context, s *cli.Shell, cfg *config.Config, p *poli
 	}
 	what := fmt.Sprintf("replace the policy in %s (key %s, resourceVersion %s) with %s: %s", p.at(), v.Key, v.ResourceVersion, with, diff.summary())
 	if !v.Kept {
-		what += "; the present version will not be kept: both together are too large for one ConfigMap"
+		what += "; the present version will not be kept: with both, the ConfigMap would be too large"
 	}
 	if c.dryRun {
 		s.Announce("would " + what)

@@ -227,7 +227,7 @@ func removalError(err error) error {
 		"%s; it needs credentials that may purge the stream, such as the worker's: --config", cli.OneLineOf(err))}
 }
 
-// withForeign opens the messages that cannot be read, and calls run with them.
+// withForeign connects to NATS, and calls run with access to the messages that cannot be read.
 func withForeign(ctx context.Context, s *cli.Shell, cfg *config.Config, run func(*foreign.Messages) error) error {
 	return s.WithStreams(ctx, cfg, func(js jetstream.JetStream, subjects events.Subjects) error {
 		return run(foreign.New(js, subjects))

@@ -12,7 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// errKnown stops the reading of a runtime's replies at the first one.
+// errKnown stops the reading of a runtime's replies at the first one that is not sealed.
 var errKnown = errors.New("the runtime is known")
 
 // doubts returns a reason to ask the user before the request e is published, "" for none. With an error, the request

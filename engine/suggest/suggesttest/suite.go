@@ -228,7 +228,7 @@ func testSuggestions(b *bench) {
 	}
 	fewer, all := b.Claimable(pool, "ga-1", false, 2)
 	if !slices.Equal(fewer, seen[:3]) || all {
-		b.t.Errorf("of which two are %v, all of them %t", names(fewer), all)
+		b.t.Errorf("claimable, with two unclaimed ones, are %v, complete %t; want %v, false", names(fewer), all, names(seen[:3]))
 	}
 	if seen, _ = b.Claimable(pool, "ga-1", true, 0); !slices.Equal(names(seen), []string{own.Name, internal.Name}) {
 		b.t.Errorf("claimable for an internal tenant are %v", names(seen))
