@@ -18,9 +18,9 @@ type Site struct {
 	keys    []string
 }
 
-// Site returns the site with a name. A colon in the name distinguishes it from every pool. In its
-// scripts KEYS[1] is the head, which has the fields of a pool's meta. The head's key does not end in
-// meta, so that Pools does not list the site. The keys of the records follow in KEYS.
+// Site returns the site with a name, which needs a colon: no pool has one. KEYS[1] of its scripts is the head, a hash
+// with the fields of a pool's meta; the keys of the records follow in their order. The head's key does not end in meta,
+// so that Pools does not list the site.
 func (s *Store) Site(name string, records ...string) *Site {
 	site := &Site{store: s, name: name, tag: s.prefix + ":{" + name + "}:", records: records}
 	site.keys = append([]string{site.tag + "head"}, site.under(site.tag)...)

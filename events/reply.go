@@ -108,7 +108,7 @@ type Waiting struct {
 	Deadline time.Time     `json:"deadline,omitzero"`
 }
 
-// Binding is the account that a runtime got or gave back.
+// Binding is the account of a reply: the one that a runtime got or left or, in the reply to a release, the released one.
 type Binding struct {
 	Name            string `json:"name"`
 	Namespace       string `json:"namespace,omitzero"`

@@ -23,7 +23,8 @@ const mostAtOnce = 256
 // million. A request with more arguments than mostArguments is sent alone.
 const mostArguments = 20_000
 
-// connectLimit bounds how long callers wait for a lane's connection before they go on without a lane.
+// connectLimit bounds one attempt of a lane to connect. The callers that it was for then go on without a lane; those
+// that came meanwhile wait for the next attempt.
 const connectLimit = 5 * time.Second
 
 // errNoLane says that a call was not sent.

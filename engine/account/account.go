@@ -161,8 +161,8 @@ const MaxConsidered = 16
 // State is where a binding is in its life.
 type State string
 
-// The states of a binding. Only free bindings are claimed. Of the others, only claiming,
-// claimed and draining ones gain runtimes.
+// The states of a binding. A request claims only free bindings, and of the others gets only claiming, claimed and
+// draining ones. A repair or a rebuild may also count a runtime that was lost on a dirtying one.
 const (
 	Free     State = "free"
 	Claiming State = "claiming" // taken in Redis, the label not confirmed

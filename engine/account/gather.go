@@ -50,9 +50,10 @@ type resident struct {
 	shoot    *string // the binding that its Shoot names; nil without a Shoot
 }
 
-// standing holds what many runtimes have in common. The zero value is the one of an unknown runtime.
+// standing is the part of a runtime's record that many others share: equal ones are kept once. The zero value is that of
+// an unknown runtime.
 type standing struct {
-	pool      string // "" if it was gone before it had one
+	pool      string // "" if the runtime was gone before it had one
 	state     RuntimeState
 	binding   string
 	tenant    string

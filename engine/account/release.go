@@ -96,7 +96,7 @@ func (p *Pool) soil(binding string) {
 
 // BeginDirtying permits to write dirty=true on a binding, or to remove tenantName if the binding is pristine
 // (rule 8). It permits nothing unless the binding is draining or dirtying, of this generation and without
-// runtimes. The binding becomes dirtying and gains no runtimes any more. It may return ErrNotBuilt.
+// runtimes. The binding becomes dirtying, and no request gets it any more. It may return ErrNotBuilt.
 func (p *Pool) BeginDirtying(binding string, generation int64) (Permit, error) {
 	if p.epoch == "" {
 		return Permit{}, ErrNotBuilt

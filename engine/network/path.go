@@ -84,7 +84,7 @@ type pathParser struct {
 // The messages about a character in the wrong place.
 const (
 	needName   = "a name is missing here"
-	needEscape = "write a backslash before it, or the name as ['…'], where it belongs to the name"
+	needEscape = "write a backslash before it where it belongs to the name"
 	needClose  = "a bracket is open, ] is missing here"
 )
 

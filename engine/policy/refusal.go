@@ -77,7 +77,8 @@ func refused(r *Refusal) error {
 	return &engine.Error{Code: engine.CodeNoImplementation, Err: r, Hint: r.hint}
 }
 
-// ErrLate means that a policy is expected but not in force yet. The request may succeed later.
+// ErrLate means that a policy is expected and none is in force: none was valid yet, or it was removed. The request may
+// succeed later.
 var ErrLate = errors.New("there is no policy yet")
 
 func late(source, lacks string) error {

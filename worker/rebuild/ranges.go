@@ -17,7 +17,7 @@ import (
 type RangeBuilder interface {
 	// Epoch returns the epoch of the ranges, in force or not; "" if they are not built.
 	Epoch(ctx context.Context) (string, error)
-	// Depose removes the epoch of the ranges if it still is epoch, and reports whether it did.
+	// Depose removes the epoch of the ranges if it still is epoch ("" stands for any), and reports whether it did.
 	Depose(ctx context.Context, epoch string) (bool, error)
 	BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (bool, error)
 	RenewRebuild(ctx context.Context, token string, now time.Time) (bool, error)

@@ -26,7 +26,7 @@ import (
 type Builder interface {
 	// Epochs returns the epochs of those pools and buckets that are built, in force or not.
 	Epochs(ctx context.Context, places ...string) (account.Epochs, error)
-	// Depose removes the epoch of a place if it still is epoch, and reports whether it did.
+	// Depose removes the epoch of a place if it still is epoch ("" stands for any), and reports whether it did.
 	Depose(ctx context.Context, place, epoch string) (bool, error)
 	// Time returns the time of the store's clock, which leases use.
 	Time(ctx context.Context) (time.Time, error)

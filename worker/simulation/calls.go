@@ -54,10 +54,10 @@ func meets(c *call, i plans.Item) bool {
 // changes reports whether the call counts as one that changes something: it is a write, and not one of looks.
 func changes(c *call) bool { return c.Write && !slices.Contains(looks, c.Op) }
 
-// Straight reports whether a call passes without the scheduler. Of the reads that the scheduler could have chosen
-// next, three of four do: those of the actor whose turn it is (mine), and of the fence. None does while its port
-// is down, or if an armed fault meets it. The draw depends only on the seed, the step and the call, not on the
-// order of goroutines. No call of a rebuild passes: its goroutines share what they have read.
+// Straight reports whether a call passes without the scheduler. Of the reads of the actor whose turn it is (mine), and
+// of the fence's, three of four do, except those of turns. None does while its port is down, or if an armed fault meets
+// it. The draw depends only on the seed, the step and the call, not on the order of goroutines. No call of a rebuild
+// passes: its goroutines share what they have read.
 func (p *process) Straight(c *call, mine, down bool) bool {
 	if down || !mine && c.Actor != p.looks || changes(c) || slices.Contains(turns, c.Op) || c.Actor == p.rebuilds {
 		return false

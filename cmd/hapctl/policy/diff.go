@@ -84,9 +84,9 @@ func (v policyDiffView) summary() string {
 	return text
 }
 
-// readDifference compares the rules of two policies and, if there is a catalog, their choices. A file that f
-// does not name is that of the configuration c. If f names neither and one of c's does not exist here, the
-// choices are left out; if f names one, a missing file is an error. before is nil if there was no valid policy.
+// readDifference compares the rules of two policies and, if there is a catalog, their choices. f has the files that flags
+// name; the others are those of the configuration c. If no flag names a file and one of c's does not exist here, the
+// choices are left out. If a flag names one, a missing file is an error. before is nil if there was no valid policy.
 func readDifference(s *cli.Shell, c config.Policy, f Files, before, after *policy.Policy) (policyDiffView, error) {
 	v := policyDiffView{Difference: policy.Compare(before, after)}
 	given := f.Catalog != "" || f.Instances != ""

@@ -65,5 +65,5 @@ var Mutants = []Mutant{
 	{"token", "13 (e)", "a rebuild installs without its token", 2218, late},
 	{"looks", "15", "no sweep has the epochs compared with the record", 2107, idle},
 	{"follow", "16", "a rule that is mended does not reach who waits", 98, rules},
-	{"after", "16", "numbers begin anew in the pool that a runtime comes to", 347, nil},
+	{"after", "16", "a pool does not go on from the number that a runtime brings", 347, nil},
 }
