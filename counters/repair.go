@@ -105,8 +105,8 @@ depart(id, get_runtime(id))
 return {'OK', 1}
 `)
 
-// ReleaseUnchanged is ReleaseRuntime for a runtime that is assigned or waits, if its record still equals was. It
-// reports whether the runtime became gone by it. Errors: ErrNotBuilt, or an *engine.Error of Redis.
+// ReleaseUnchanged releases a runtime that was assigned or waited, as ReleaseRuntime does, if its record still equals
+// was, which must not be the record of a runtime that is gone. It reports whether the runtime became gone by it. Errors: ErrNotBuilt, or an *engine.Error of Redis.
 func (s *Store) ReleaseUnchanged(ctx context.Context, pool, runtime string, was account.Runtime) (bool, error) {
 	return s.mend(ctx, releaseUnchangedScript, pool, []string{runtime}, runtime, packRuntime(was))
 }

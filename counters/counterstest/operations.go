@@ -302,14 +302,13 @@ func (p *pair) pause(t *rapid.T) {
 func (p *pair) repair(t *rapid.T) {
 	binding, runtime := bindings.Draw(t, "binding"), runtimes.Draw(t, "runtime")
 	g, sequence := p.generation(t, binding), p.model.Pool(pool).Status().Sequence+rapid.Int64Range(-1, 1).Draw(t, "ahead")
-	call := repairs.Draw(t, "repair")
-	was := p.model.Pool(pool).Runtime(runtime)
+	call, was := repairs.Draw(t, "repair"), p.model.Pool(pool).Runtime(runtime)
 	ok := both(p, t, func(m accounttest.Machine) (bool, error) {
 		switch call {
 		case "recount":
 			return m.Recount(p.ctx, pool, binding)
 		case "drop adopted":
-			return m.DropAdopted(p.ctx, pool, runtime, p.model.Pool(pool).Runtime(runtime).Binding)
+			return m.DropAdopted(p.ctx, pool, runtime, was.Binding)
 		case "doubt":
 			return m.Doubt(p.ctx, pool, binding, g)
 		case "drain idle":

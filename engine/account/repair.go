@@ -54,8 +54,8 @@ func (p *Pool) Restore(runtime string, was, rt Runtime, should Record) (bool, er
 	return true, nil
 }
 
-// ReleaseUnchanged is ReleaseRuntime for a runtime that is assigned or waits, if its record still equals was: no request
-// has been decided on it since. It reports whether the runtime became gone by it. It may return ErrNotBuilt.
+// ReleaseUnchanged releases a runtime that was assigned or waited, as ReleaseRuntime does, if its record still equals was:
+// no request has been decided on it since. was must not be the record of a runtime that is gone. It reports whether the runtime became gone by it. It may return ErrNotBuilt.
 func (p *Pool) ReleaseUnchanged(runtime string, was Runtime) (bool, error) {
 	if p.epoch == "" {
 		return false, ErrNotBuilt

@@ -106,6 +106,17 @@ func (l Lists) Members() ([]Listed, Faults) {
 	return members, faults
 }
 
+// Count returns the number of members of the four lists, valid or not.
+func (l Lists) Count() int {
+	n := 0
+	for _, of := range l.each() {
+		if strings.Trim(of.text, space) != "" {
+			n += strings.Count(of.text, ";") + 1
+		}
+	}
+	return n
+}
+
 // ParseList parses one list. The error is a Faults with the faults of all members. A fault's column is counted
 // from the first character of its member; white space before the member does not count.
 func ParseList(text string) ([]Member, error) {

@@ -40,7 +40,7 @@ func rightsOn(t *testing.T, values string, resources ...string) (found []right) 
 // only if the values say so.
 func TestFollowedClusters(t *testing.T) {
 	t.Parallel()
-	for values, want := range map[string]string{
+	permits(t, "clusters", map[string]string{
 		"{rights: {create: true}, network: {enabled: true}}":                                         "",
 		"{rights: {create: true}, network: {enabled: true, clusterConfigs: true}}":                   "get list patch",
 		"{rights: {create: true}, network: {enabled: true, clusters: follow}}":                       "list watch",
@@ -51,11 +51,7 @@ func TestFollowedClusters(t *testing.T) {
 		"{rights: {create: true}, config: {network: {clusters: follow}}}":                                                                                      "list watch",
 		"{rights: {create: true}, config: {network: {}}}":                                                                                                      "",
 		"{rights: {create: true}, config: {network: {clusters: follow, clusterConfigs: true}, worker: {mode: shadow}}}":                                        "",
-	} {
-		if got := verbsOn(t, values, "clusters"); got != want {
-			t.Errorf("%s: the right to %q Clusters, want %q", values, got, want)
-		}
-	}
+	})
 	if got := workerConfig(t, "network: {enabled: true, clusters: follow}").Network.Clusters; got != config.FollowClusters {
 		t.Errorf("network.clusters is %q in the worker's configuration", got)
 	}
@@ -64,14 +60,18 @@ func TestFollowedClusters(t *testing.T) {
 	}
 }
 
-// verbsOn returns what the rendered rights permit with a resource, separated by spaces.
-func verbsOn(t *testing.T, values, resource string) string {
+// permits checks, by values, the verbs that the rendered rights permit with a resource.
+func permits(t *testing.T, resource string, wanted map[string]string) {
 	t.Helper()
-	var verbs []string
-	for _, r := range rightsOn(t, values, resource) {
-		verbs = append(verbs, r.verbs...)
+	for values, want := range wanted {
+		var verbs []string
+		for _, r := range rightsOn(t, values, resource) {
+			verbs = append(verbs, r.verbs...)
+		}
+		if got := strings.Join(verbs, " "); got != want {
+			t.Errorf("%s: the right to %q %s, want %q", values, got, resource, want)
+		}
 	}
-	return strings.Join(verbs, " ")
 }
 
 // TestRightsOfWhatTheWorkerReads: the rights name the ConfigMap and the IPAMConfig that the worker's configuration
@@ -105,34 +105,26 @@ func TestRightsOfWhatTheWorkerReads(t *testing.T) {
 // Gardener asks for that: to change a binding, which a shadow does not.
 func TestSecretsOfAShadow(t *testing.T) {
 	t.Parallel()
-	for values, want := range map[string]string{
+	permits(t, "secrets", map[string]string{
 		"{rights: {create: true}}": "get",
 		"{rights: {create: true}, config: {gardener: {resource: secretbindings}}}":                  "get",
 		"{rights: {create: true}, config: {worker: {mode: shadow}}}":                                "",
 		"{rights: {create: true}, config: {gardener: {resource: secrets}}}":                         "get list watch patch",
 		"{rights: {create: true}, config: {gardener: {resource: secrets}, worker: {mode: shadow}}}": "get list watch",
-	} {
-		if got := verbsOn(t, values, "secrets"); got != want {
-			t.Errorf("%s: the right to %q Secrets, want %q", values, got, want)
-		}
-	}
+	})
 }
 
 // TestEventsOfBindings: the worker gets the right to write Events only if they are enabled, and only the
 // verbs that it uses.
 func TestEventsOfBindings(t *testing.T) {
 	t.Parallel()
-	for values, want := range map[string]string{
+	permits(t, "events", map[string]string{
 		"{rights: {create: true}}":                                                               "",
 		"{rights: {create: true}, config: {gardener: {events: false}}}":                          "",
 		"{rights: {create: true}, config: {gardener: {events: true}}}":                           "create patch",
 		"{rights: {create: true}, config: {gardener: {events: true}, worker: {mode: shadow}}}":   "",
 		"{rights: {create: true}, config: {gardener: {events: true, resource: secretbindings}}}": "create patch",
-	} {
-		if got := verbsOn(t, values, "events"); got != want {
-			t.Errorf("%s: the right to %q Events, want %q", values, got, want)
-		}
-	}
+	})
 	if !workerConfig(t, "config: {gardener: {events: true}}").Gardener.Events {
 		t.Error("gardener.events is not in the worker's configuration")
 	}

@@ -34,12 +34,11 @@ func (a *Audit) mend(ctx context.Context, d account.Drift, drainIdle bool) (bool
 	case account.WaitingUnknown:
 		return a.Repairer.Forget(ctx, d.Pool, d.Runtime, d.Entry.Sequence) // only under this sequence, since the runtime may be assigned by now
 	case account.ShootGone:
-		switch {
-		case d.Remedy() != account.DrainOnly:
-		case drainIdle:
+		if d.Remedy() == account.DrainOnly {
+			if !drainIdle {
+				return false, nil
+			}
 			return a.Repairer.ReleaseUnchanged(ctx, d.Pool, d.Runtime, d.Entry)
-		default:
-			return false, nil
 		}
 		// The entry of the directory stays: a provision may just have read it.
 		return a.Repairer.DropAdopted(ctx, d.Pool, d.Runtime, d.Binding)

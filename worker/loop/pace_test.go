@@ -6,6 +6,34 @@ import (
 	"time"
 )
 
+// What comes while a turn runs may have been missed by it: the next turn is due at once.
+func TestPaceEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p Pace
+		turn := func(during func()) {
+			time.Sleep(time.Second) // virtual
+			begin := time.Now()
+			time.Sleep(100 * time.Millisecond) // virtual
+			during()
+			p.Rest(begin)
+		}
+		turn(func() {})
+		if p.Due() {
+			t.Error("no rest")
+		}
+		if p.End(); !p.Due() {
+			t.Error("the rest goes on")
+		}
+		if turn(p.End); !p.Due() {
+			t.Error("a rest follows a turn that may have missed something")
+		}
+		if turn(func() {}); p.Due() {
+			t.Error("no rest after the turn that follows")
+		}
+	})
+}
+
 func TestPace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -22,7 +22,7 @@ func parsePasted(text string) (rule.File, error) {
 	}
 	n, what := len(file.Texts), "rules"
 	if file.Older != nil {
-		n, what = membersIn(*file.Older), "members"
+		n, what = file.Older.Count(), "members"
 	}
 	switch {
 	case n == 0 && file.Older == nil:
@@ -31,17 +31,6 @@ func parsePasted(text string) (rule.File, error) {
 		return file, fmt.Errorf("%d %s are more than the %d that can be tried here: use hapctl rules explain", n, what, maxRules)
 	}
 	return file, nil
-}
-
-// membersIn counts the members of the lists as [rule.Lists.Members] numbers them, valid or not.
-func membersIn(l rule.Lists) int {
-	n := 0
-	for _, list := range []string{l.PlatformRegion, l.ClusterRegion, l.Shared, l.EUAccess} {
-		if strings.TrimSpace(list) != "" {
-			n += strings.Count(list, ";") + 1
-		}
-	}
-	return n
 }
 
 // nothing reports whether a text has only comments and blank lines.

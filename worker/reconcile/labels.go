@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -88,7 +87,6 @@ type Labels struct {
 	changed map[place]struct{} // reported by the watch, not checked yet
 	signal  chan struct{}
 	pace    loop.Pace
-	missed  atomic.Bool     // the next sweep is due whatever the pace: it has to do what failed
 	waits   map[string]wait // accounts that the last sweep could not mark; the map is replaced, never changed
 }
 
@@ -138,7 +136,7 @@ func (s *Labels) Run(ctx context.Context) {
 	var following sync.WaitGroup
 	following.Go(func() {
 		loop.Run(ctx, loop.Options{Wake: s.signal, Failed: func(err error, _ time.Duration) {
-			s.missed.Store(true)
+			s.pace.End() // a sweep does what failed
 			failed(err, s.Every)
 		}}, s.followChanged)
 	})

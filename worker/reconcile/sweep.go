@@ -28,7 +28,7 @@ func (s *Labels) everything(ctx context.Context) error {
 		return err
 	}
 	s.Rebuild.Wanted("")
-	if missed := s.missed.Swap(false); !missed && !s.pace.Due() {
+	if !s.pace.Due() {
 		return nil
 	}
 	begin := time.Now()
@@ -53,8 +53,6 @@ func (s *Labels) everything(ctx context.Context) error {
 	}
 	if errs == nil && len(empty) == 0 {
 		s.pace.Rest(begin)
-	} else {
-		s.missed.Store(true) // the rest after an earlier sweep may not be over
 	}
 	return join(errs, s.markVacant(ctx, empty))
 }

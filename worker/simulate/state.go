@@ -143,12 +143,8 @@ func Blocks(of network.State) *Networks {
 // token is the token of every rebuild of a simulation, so that all pools have the same epoch.
 const token = "simulation"
 
-// check returns an error if the state has another format version, or a pool without a name or with the name of
-// another.
+// check returns an error if the state has a pool without a name or with the name of another.
 func (s *State) check() error {
-	if s.Version != Version {
-		return fmt.Errorf("the file has format version %d, this hapctl reads version %d: save it again with 'hapctl pools save'", s.Version, Version)
-	}
 	named := map[string]bool{}
 	for i, p := range s.Pools {
 		switch {
