@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"path"
 	"regexp"
@@ -36,6 +37,7 @@ hap:
 //	label BINDING KEY VALUE   writes a label by hand
 //	shoot RUNTIME BINDING     makes a Shoot
 //	await SERIES VALUE        waits until a metric of the worker has the value
+//	silent NAME               sets a variable to the address of a server that never answers
 func TestHapctlWhy(t *testing.T) {
 	t.Parallel()
 	own := append(append(accounts("aws", 3), accounts("azure", 4)...), accounts("gcp", 1)...)
@@ -67,8 +69,21 @@ func TestHapctlWhy(t *testing.T) {
 				return nil
 			})
 		},
-		"shoot": func(_ *testscript.TestScript, _ bool, args []string) { l.shoot(args[0], args[1]) },
+		"shoot":  func(_ *testscript.TestScript, _ bool, args []string) { l.shoot(args[0], args[1]) },
+		"silent": func(ts *testscript.TestScript, _ bool, args []string) { ts.Setenv(args[0], silent(t)) },
 	})
+}
+
+// silent returns the address of a server to which clients connect and which never
+// answers, until the test ends.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
 }
 
 // refuseClaim has the next patch of a binding with such a name refused as a

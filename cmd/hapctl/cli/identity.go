@@ -164,15 +164,18 @@ func (s *Shell) ledgerIs(stream jetstream.StreamConfig, cfg *config.Config, shad
 func ledgerAt(stream string, c config.NATS) string { return stream + " at " + connect.Shown(c.URL) }
 
 // gardenerIs compares Gardener's landscape with those of the places that were opened before, and adds Gardener to them:
-// first by namespace and resource, without a request, then also by the uid of the namespace.
+// first by namespace and resource, without a request, then also by the uid of the namespace, which it tries to read for
+// up to ConnectWithin.
 func (s *Shell) gardenerIs(ctx context.Context, client *gardener.Client, o gardener.Options) error {
 	p := engine.Place{At: "Gardener at " + client.Server(), Landscape: engine.Landscape{Namespace: o.Namespace, Resource: string(o.Resource)}}
 	if err := s.identity.opened(p, true, nil); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, ConnectWithin)
+	defer cancel()
 	var err error
 	if p.Landscape, err = client.Landscape(ctx); err != nil {
-		return GardenerError(err)
+		return &ExitError{Code: ExitFailure, Err: GardenerError(err)} // as unreachable does
 	}
 	return s.identity.opened(p, true, nil)
 }

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// ConnectWithin bounds how long hapctl tries to reach NATS, so that it reports a wrong address before the
-	// time for the answer is over.
+	// ConnectWithin bounds how long hapctl tries to reach NATS or Gardener, so that it reports a wrong address before
+	// the time for the answer is over.
 	ConnectWithin = 5 * time.Second
 	// ReadWithin is how long a command that shows the present state may take by default.
 	ReadWithin = 10 * time.Second

@@ -148,12 +148,12 @@ func (f *finder) explanation(ctx context.Context, id string) (explanation, error
 	if v.Waiting, err = readWaiting(ctx, f.s, f.cfg, waitingFilter{runtime: id}); err != nil {
 		return v, err
 	}
-	if v.Binding != "" {
-		if v.Account, err = readAccount(ctx, f.s, f.cfg, v.Pool, v.Binding); err != nil {
-			return v, err
-		}
+	if v.DeadLetters, err = f.letters(ctx, time.Time{}, func(l letters.Letter) bool { return l.RuntimeID == id }); err != nil {
+		return v, err
 	}
-	v.DeadLetters, err = f.letters(ctx, time.Time{}, func(l letters.Letter) bool { return l.RuntimeID == id })
+	if v.Binding != "" { // last: a Gardener that does not answer takes all the time that is left
+		v.Account, err = readAccount(ctx, f.s, f.cfg, v.Pool, v.Binding)
+	}
 	return v, err
 }
 
