@@ -19,7 +19,7 @@ var shoots = schema.GroupVersionResource{Group: "core.gardener.cloud", Version: 
 // refers to none. It returns the first error of f, or engine.ErrUnavailable.
 func (c *Client) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
 	var found []engine.Shoot
-	err := c.eachShoot(ctx, func() { found = found[:0] }, func(s engine.Shoot) { found = append(found, s) })
+	err := c.EachShoot(ctx, func() { found = found[:0] }, func(s engine.Shoot) { found = append(found, s) })
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (c *Client) Refers(ctx context.Context, binding string) (bool, error) {
 func (c *Client) readReferred(ctx context.Context) (map[string]struct{}, error) {
 	ctx = engine.WithAttempts(ctx, func(failed error) error { return failed })
 	found := map[string]struct{}{}
-	err := c.eachShoot(ctx, func() { clear(found) }, func(s engine.Shoot) { found[s.Binding] = struct{}{} })
+	err := c.EachShoot(ctx, func() { clear(found) }, func(s engine.Shoot) { found[s.Binding] = struct{}{} })
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +73,10 @@ type shoot struct {
 	} `json:"spec"`
 }
 
-// eachShoot calls f with each Shoot. It calls restart before the first call of f, and again if it begins anew.
-func (c *Client) eachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error {
+// EachShoot calls f with each Shoot while it reads them, for a caller that does not need them all in memory: otherwise
+// like Shoots. It calls restart before the first call of f, and again if it begins anew because the server has forgotten
+// the rest of the list: what f was called with before does not count then. After an error, nothing counts.
+func (c *Client) EachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error {
 	if c.opts.Resource == Secrets {
 		return c.eachShootOfSecrets(ctx, restart, f)
 	}

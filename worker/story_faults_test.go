@@ -256,8 +256,8 @@ func (g *garden) Referrer(ctx context.Context, binding string) (kind, name strin
 	return kind, name, err
 }
 
-func (g *garden) Shoots(ctx context.Context, visit func(engine.Shoot) error) error {
-	_, err := call(g.w, "shoots", "", none(func() error { return g.Gardener.Shoots(ctx, visit) }))
+func (g *garden) EachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error {
+	_, err := call(g.w, "shoots", "", none(func() error { return g.Gardener.EachShoot(ctx, restart, f) }))
 	return err
 }
 

@@ -3,33 +3,50 @@ package account
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/compact"
 )
 
 // Contents are what the pools and the directory are installed with. A pool's records and a bucket's places are made
 // when they are asked for, so that not all of them are in memory at once.
 type Contents struct {
 	*Gathering
-	ids     map[string][]string          // runtimes by pool
-	use     map[string]map[string]*usage // by pool and binding
-	emptied map[tenancy]bool             // a runtime left this binding by a deprovision
+	pooled  func() map[string][]compact.ID // runtimes by pool
+	use     usages
+	emptied map[tenancy]bool // a runtime left this binding by a deprovision
 }
 
 // Contents returns the Contents that follow from what was gathered. Nothing may be added to the Gathering afterwards.
 func (g *Gathering) Contents() *Contents {
-	c := &Contents{g, map[string][]string{}, map[string]map[string]*usage{}, map[tenancy]bool{}}
+	g.adopt()
+	c := &Contents{Gathering: g, use: usages{}, emptied: map[tenancy]bool{}}
+	c.pooled = sync.OnceValue(c.byPool)
 	for _, runtimes := range g.residents {
-		for id, r := range runtimes {
-			c.runtime(id, r)
+		for _, r := range runtimes {
+			c.count(r)
 		}
 	}
 	for name, b := range g.bindings {
-		if b.HyperscalerType != "" {
-			c.used(b.Pool().Name(), name) // even if it has no runtime
+		if b.typed {
+			c.use.of(b.pool, name) // even if it has no runtime
 		}
 	}
 	return c
+}
+
+// byPool returns the ids of the runtimes of each pool.
+func (c *Contents) byPool() map[string][]compact.ID {
+	ids := map[string][]compact.ID{}
+	for _, runtimes := range c.residents {
+		for id, r := range runtimes {
+			if r.at.pool != "" {
+				ids[r.at.pool] = append(ids[r.at.pool], id)
+			}
+		}
+	}
+	return ids
 }
 
 // Occupied returns the names of the pools that have a runtime on a binding, sorted.
@@ -49,8 +66,10 @@ func (c *Contents) Occupied() []string {
 
 // Pool returns what the pool is installed with.
 func (c *Contents) Pool(name string) Snapshot {
-	s := Snapshot{Sequence: c.highest[name], Bindings: map[string]Record{}, Runtimes: make(map[string]Runtime, len(c.ids[name]))}
-	for _, id := range c.ids[name] {
+	ids := c.pooled()[name]
+	s := Snapshot{Sequence: c.highest[name], Bindings: map[string]Record{}, Runtimes: make(map[string]Runtime, len(ids))}
+	for _, short := range ids {
+		id := c.ids.Text(short)
 		r, _ := c.resident(id)
 		s.Runtimes[id] = c.left(r)
 	}
@@ -72,14 +91,21 @@ func (c *Contents) Bucket(name string) (Directory, bool) {
 	runtimes := c.residents[n]
 	d := Directory{Sequence: c.highest[name], Places: make(map[string]Place, len(runtimes))}
 	for id, r := range runtimes {
-		place := Place{Pool: r.pool}
-		if r.pool == "" {
-			place = Place{Gone: true, Sequence: r.sequence}
-		}
-		d.Places[id] = place
+		d.Places[c.ids.Text(id)] = r.place()
 	}
 	return d, true
 }
+
+// place returns the runtime's entry in the directory.
+func (r resident) place() Place {
+	if r.at.pool == "" {
+		return Place{Gone: true, Sequence: r.sequence}
+	}
+	return Place{Pool: r.at.pool}
+}
+
+// usages are those of bindings, by pool and binding.
+type usages map[string]map[string]*usage
 
 // usage summarizes the runtimes of a binding.
 type usage struct {
@@ -88,11 +114,12 @@ type usage struct {
 	mixed  bool   // they name several tenants
 }
 
-func (c *Contents) used(pool, binding string) *usage {
-	bindings := c.use[pool]
+// of returns the usage of a binding in a pool. It adds an empty one if there is none.
+func (u usages) of(pool, binding string) *usage {
+	bindings := u[pool]
 	if bindings == nil {
 		bindings = map[string]*usage{}
-		c.use[pool] = bindings
+		u[pool] = bindings
 	}
 	if bindings[binding] == nil {
 		bindings[binding] = &usage{}
@@ -100,33 +127,41 @@ func (c *Contents) used(pool, binding string) *usage {
 	return bindings[binding]
 }
 
-func (c *Contents) runtime(id string, r resident) {
-	if r.pool == "" {
+// count adds a runtime to the usage of its binding.
+func (c *Contents) count(r resident) {
+	if r.at.pool == "" {
 		// Only the directory has it. If the ledger has an assignment from before a loss, it has left that account.
-		c.emptied[r.last] = true
+		c.emptied[*r.last] = true
 		return
 	}
-	c.ids[r.pool] = append(c.ids[r.pool], id)
-	switch rt := c.left(r); {
-	case rt.State == RuntimeAssigned:
-		c.used(r.pool, rt.Binding).add(rt.Tenant)
-	case rt.State == RuntimeGone && rt.Binding != "":
-		c.emptied[tenancy{r.pool, rt.Binding, rt.Tenant}] = true
+	switch at := r.leaves(); {
+	case r.state == RuntimeAssigned:
+		c.use.of(at.pool, at.binding).add(at.tenant)
+	case r.state == RuntimeGone && at.binding != "":
+		c.emptied[at] = true
 	}
 }
 
-// left returns the runtime's record. A gone runtime has the tenant of its last assignment and, if its reply names no
-// binding, also the binding.
+// left returns the runtime's record.
 func (c *Contents) left(r resident) Runtime {
-	rt, last := r.runtime(), r.last
-	if rt.State == RuntimeGone {
-		rt.Tenant = cmp.Or(last.tenant, rt.Tenant)
-		if rt.Binding == "" && last.pool == r.pool {
-			// A request of the runtime was superseded by a deprovision whose own reply is not stored yet.
-			rt.Binding = last.binding
-		}
-	}
+	rt, at := c.runtime(r), r.leaves()
+	rt.Binding, rt.Tenant = at.binding, at.tenant
 	return rt
+}
+
+// leaves returns where the runtime is or was. A gone runtime has the tenant of its last assignment and, if its reply
+// names no binding, also the binding.
+func (r resident) leaves() tenancy {
+	at := *r.at
+	if r.state != RuntimeGone {
+		return at
+	}
+	at.tenant = cmp.Or(r.last.tenant, at.tenant)
+	if at.binding == "" && r.last.pool == at.pool {
+		// A request of the runtime was superseded by a deprovision whose own reply is not stored yet.
+		at.binding = r.last.binding
+	}
+	return at
 }
 
 func (u *usage) add(tenant string) {
@@ -145,20 +180,20 @@ func (u *usage) add(tenant string) {
 // here.
 func (c *Contents) record(pool, name string, u *usage) (Record, bool) {
 	b, listed := c.bindings[name]
-	here := listed && b.Pool().Name() == pool
+	here := listed && b.pool == pool
 	if !here && u.count == 0 {
 		return Record{}, false
 	}
 	if engine.ParsePool(pool).Shared {
 		return Record{State: InUse, Confirmed: true, Count: u.count}, u.count > 0
 	}
-	rec := Record{State: InUse, Tenant: b.Tenant, Generation: b.Generation, Count: u.count}
+	rec := Record{State: InUse, Tenant: b.tenant, Generation: b.generation, Count: u.count}
 	switch {
-	case b.Dirty:
+	case b.dirty:
 		rec.State = Dirtying
-	case b.Tenant != "" && u.count == 0 && c.emptied[tenancy{pool, name, b.Tenant}]:
+	case b.tenant != "" && u.count == 0 && c.emptied[tenancy{pool, name, b.tenant}]:
 		rec.State = Draining
-	case b.Tenant != "":
+	case b.tenant != "":
 	case here && u.tenant != "" && !u.mixed:
 		// Its label was removed while it has clusters. No other tenant may get it, and a tenant that may have
 		// only one account must not get a second one. The next assignment writes the label again.
@@ -167,6 +202,6 @@ func (c *Contents) record(pool, name string, u *usage) (Record, bool) {
 		// No tenant may get it while it has runtimes that its label does not account for.
 		return Record{State: Free, Count: u.count}, u.count > 0
 	}
-	rec.Claimed = c.claimedAt(tenancy{pool, name, rec.Tenant}, b.Generation)
+	rec.Claimed = c.claimedAt(tenancy{pool, name, rec.Tenant}, b.generation)
 	return rec, true
 }

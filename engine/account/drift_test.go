@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,9 +24,8 @@ func TestDrift(t *testing.T) {
 	datadriven.Walk(t, "testdata/drift", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			sources, redis, _ := strings.Cut(d.Input, "\nredis")
-			have, places := redisHas(t, redis)
 			var out []string
-			for _, d := range gather(t, sources).Compare(have, places) {
+			for _, d := range redisHas(t, gather(t, sources), redis).Compare() {
 				line := strings.TrimSpace(fmt.Sprintf("%s %s", d.Kind, strings.Trim(d.Binding+"/"+d.Runtime, "/"))) + ": " + d.Message + " -> " + string(d.Remedy())
 				if d.Lacking != "" {
 					line += ", lacking on " + d.Lacking
@@ -40,44 +40,38 @@ func TestDrift(t *testing.T) {
 	})
 }
 
-func redisHas(t *testing.T, text string) (map[string]account.Snapshot, map[string]account.Place) {
+func redisHas(t *testing.T, g *account.Gathering, text string) *account.Found {
 	t.Helper()
-	have, places := map[string]account.Snapshot{}, map[string]account.Place{}
-	of := func(pool string) account.Snapshot {
-		if _, known := have[pool]; !known {
-			have[pool] = account.Snapshot{Sequence: 100, Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
-		}
-		return have[pool]
-	}
-	of("p")
+	found, sequences := g.Found(), map[string]int64{"p": 100}
 	for row := range strings.SplitSeq(text, "\n") {
 		f := words(strings.Fields(row))
 		if len(f) == 0 {
 			continue
 		}
 		pool := f.text("pool", "p")
-		s := of(pool)
+		sequences[pool] = cmp.Or(sequences[pool], 100)
 		switch f[0] {
 		case "seq":
-			s.Sequence = f.number(t, "n")
-			have[pool] = s
+			sequences[pool] = f.number(t, "n")
 		case "binding":
-			s.Bindings[f[1]] = account.Record{
+			found.AddRecord(pool, f[1], account.Record{
 				State: account.State(f[2]), Tenant: f.text("tenant", ""), Generation: f.number(t, "g"),
 				Confirmed: f.has("confirmed"), Count: int(f.number(t, "count")),
-			}
+			})
 		case "runtime":
-			s.Runtimes[f[1]] = account.Runtime{
+			found.AddRuntime(pool, f[1], account.Runtime{
 				State: account.RuntimeState(f[2]), Binding: f.text("on", ""), Sequence: f.number(t, "seq"),
 				Tenant: f.text("tenant", ""), Origin: account.Origin(f.text("origin", "own")),
-			}
-			if place := f.text("place", pool); place != "" {
-				places[f[1]] = account.Place{Pool: place}
-			}
+			})
 			if f.has("gone") {
-				places[f[1]] = account.Place{Gone: true, Sequence: 1}
+				found.AddPlace(f[1], account.Place{Gone: true, Sequence: 1})
+			} else if place := f.text("place", pool); place != "" {
+				found.AddPlace(f[1], account.Place{Pool: place})
 			}
 		}
 	}
-	return have, places
+	for pool, sequence := range sequences {
+		found.Built(pool, sequence)
+	}
+	return found
 }

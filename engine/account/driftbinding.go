@@ -6,90 +6,101 @@ import (
 	"github.com/hap-worker/hap-worker/engine"
 )
 
-// everyBinding checks all bindings of the pool: those that Redis records there or has runtimes on, and those
+// everyBinding checks all bindings of the built pools: those that Redis records there or has runtimes on, and those
 // that belong to the pool in Gardener (engine.Binding.Pool).
 func (c *comparison) everyBinding() {
-	names := map[string]bool{}
-	for name := range c.have.Bindings {
-		names[name] = true
-	}
-	for name := range c.on {
-		names[name] = true
-	}
 	for name, b := range c.bindings {
-		if b.Pool().Name() == c.pool {
-			names[name] = true
+		if p := c.pools[b.pool]; p != nil && p.built {
+			c.binding(b.pool, name)
 		}
 	}
-	for name := range names {
-		c.binding(name)
+	for pool, p := range c.pools {
+		if !p.built {
+			continue
+		}
+		foreign := func(name string) bool {
+			b, listed := c.bindings[name]
+			return !listed || b.pool != pool
+		}
+		for name := range p.bindings {
+			if foreign(name) {
+				c.binding(pool, name)
+			}
+		}
+		for name := range c.on[pool] {
+			if _, recorded := p.bindings[name]; !recorded && foreign(name) {
+				c.binding(pool, name)
+			}
+		}
 	}
 }
 
-func (c *comparison) binding(name string) {
-	rec, u := c.have.record(name), c.on[name]
+func (c *comparison) binding(pool, name string) {
+	rec, u := c.has(pool, name), c.on[pool][name]
 	if u == nil {
 		u = &usage{}
 	}
-	shared := engine.ParsePool(c.pool).Shared
+	shared := engine.ParsePool(pool).Shared
+	b, listed := c.bindings[name]
 	if rec.Count != u.count {
-		c.note(CountWrong, Drift{Binding: name, Surplus: rec.Count - u.count}, "counted %d, %d runtimes are assigned to it", rec.Count, u.count)
+		c.note(pool, CountWrong, Drift{Binding: name, Surplus: rec.Count - u.count}, "counted %d, %d runtimes are assigned to it", rec.Count, u.count)
 	}
 	if u.mixed && !shared {
-		c.note(TwoTenants, Drift{Binding: name}, "its runtimes are of several tenants, its label says %q", c.bindings[name].Tenant)
+		c.note(pool, TwoTenants, Drift{Binding: name}, "its runtimes are of several tenants, its label says %q", b.tenant)
 	}
 	known := rec.State != Free || u.count > 0
-	b, listed := c.bindings[name]
 	switch {
 	case !listed && (shared && u.count == 0 || rec.State == Claiming):
 	case !listed:
 		if known {
-			c.note(BindingMissing, Drift{Binding: name}, "Redis has it %s with %d runtimes, Gardener does not have it", rec.State, rec.Count)
+			c.note(pool, BindingMissing, Drift{Binding: name}, "Redis has it %s with %d runtimes, Gardener does not have it", rec.State, rec.Count)
 		}
-	case b.Pool().Name() != c.pool:
+	case b.pool != pool:
 		if known {
-			c.note(PoolDiffers, Drift{Binding: name}, "in Gardener it belongs to pool %s, Redis has it here %s with %d runtimes", b.Pool().Name(), rec.State, rec.Count)
+			c.note(pool, PoolDiffers, Drift{Binding: name}, "in Gardener it belongs to pool %s, Redis has it here %s with %d runtimes", b.pool, rec.State, rec.Count)
 		}
 	case !shared:
-		c.label(b, rec, u)
+		c.label(b.pool, b.label(name), rec, u)
 	}
 }
 
 // label compares a dedicated binding's label with its record.
-func (c *comparison) label(b engine.Binding, rec Record, u *usage) {
-	d := Drift{Binding: b.Name}
-	_, change := rec.follow(labelOf(b))
+func (c *comparison) label(pool string, b Label, rec Record, u *usage) {
+	note := func(kind DriftKind, format string, args ...any) {
+		c.note(pool, kind, Drift{Binding: b.Binding}, format, args...)
+	}
+	_, change := rec.follow(b)
 	switch {
 	case change != "":
-		c.note(LabelUnfollowed, d, "Redis has it %s of %q, its label is %s", rec.State, rec.Tenant, saidLabel(b))
+		note(LabelUnfollowed, "Redis has it %s of %q, its label is %s", rec.State, rec.Tenant, saidLabel(b))
 	case rec.State == Claiming: // the claim has yet to write the label
 	case b.Dirty && rec.Count > 0:
-		c.note(DirtyUnderRuntimes, d, "dirty, and %d runtimes are on it", rec.Count)
+		note(DirtyUnderRuntimes, "dirty, and %d runtimes are on it", rec.Count)
 	case rec.State == Dirtying:
 		if !b.Dirty && rec.Count == 0 {
-			c.note(MarkMissing, d, "on its way to dirty in Redis, its label is %s", saidLabel(b))
+			note(MarkMissing, "on its way to dirty in Redis, its label is %s", saidLabel(b))
 		}
 	case b.Tenant == "" && rec.Count > 0:
-		c.note(LabelMissing, d, "%d runtimes of %s are on it, its label is %s", rec.Count, cmp.Or(rec.Tenant, "an unknown tenant"), saidLabel(b))
+		note(LabelMissing, "%d runtimes of %s are on it, its label is %s", rec.Count, cmp.Or(rec.Tenant, "an unknown tenant"), saidLabel(b))
 	case rec.State == Free && rec.Count == 0: // free on both sides
 	case u.tenant != "" && !u.mixed && b.Tenant == rec.Tenant && u.tenant != rec.Tenant:
-		c.note(TenantContradicts, d, "%s's in Redis and by its label, its runtimes are of %s", rec.Tenant, u.tenant)
+		note(TenantContradicts, "%s's in Redis and by its label, its runtimes are of %s", rec.Tenant, u.tenant)
 	case b.Tenant != rec.Tenant && (b.Tenant != "" || rec.Confirmed):
-		c.note(TenantContradicts, d, "%s's in Redis with %d runtimes, its label is %s", cmp.Or(rec.Tenant, "no tenant"), rec.Count, saidLabel(b))
+		note(TenantContradicts, "%s's in Redis with %d runtimes, its label is %s", cmp.Or(rec.Tenant, "no tenant"), rec.Count, saidLabel(b))
 	case rec.Confirmed && b.Generation != rec.Generation:
-		c.note(GenerationDiffers, d, "claim %d in Redis, %d by its annotation", rec.Generation, b.Generation)
-	case rec.idle() && c.want.record(b.Name).Count == 0:
-		c.note(ClaimedIdle, d, "claimed for %s, and no runtime is on it", rec.Tenant)
+		note(GenerationDiffers, "claim %d in Redis, %d by its annotation", rec.Generation, b.Generation)
+	case rec.idle() && c.should(pool, b.Binding).Count == 0:
+		note(ClaimedIdle, "claimed for %s, and no runtime is on it", rec.Tenant)
 	}
 }
 
-func saidLabel(b engine.Binding) string {
+func saidLabel(l Label) string {
 	switch {
-	case b.Dirty:
+	case l.Dirty:
 		return "dirty"
-	case b.Tenant == "":
+	case l.Tenant == "":
 		return "unclaimed"
 	default:
-		return b.Tenant + "'s"
+		return l.Tenant + "'s"
 	}
 }

@@ -2,11 +2,11 @@ package account
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"slices"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/engine/compact"
 )
 
 // Answer has the fields of a reply in the ledger that a rebuild reads.
@@ -27,62 +27,102 @@ type Answer struct {
 // then the labels from a live list, then the Shoots, all read after the seal (rule 13c): in another order, a
 // source could miss an effect of the source before it. It is not safe for concurrent use.
 type Gathering struct {
-	residents [Buckets]map[string]resident // runtimes by bucket
-	standings map[standing]*standing
-	bindings  map[string]engine.Binding
-	highest   map[string]int64 // sequence by pool, and by bucket
-	claims    map[tenure]claimed
-	names     map[string]*string // what Shoots name
-	shoots    []lodging          // those of unknown runtimes, and further ones of a runtime
-	waiting   map[string]bool    // runtimes of requests that wait
+	ids        compact.IDs
+	names      compact.Texts                    // of bindings, tenants and pools
+	residents  [Buckets]map[compact.ID]resident // runtimes by bucket
+	tenancies  map[tenancy]*tenancy
+	conditions map[condition]*condition
+	standings  map[standing]*standing
+	bindings   map[string]labelled
+	highest    map[string]int64 // sequence by pool, and by bucket
+	claims     map[tenure]claimed
+	shoots     []lodging       // those that may be adopted, those of unknown runtimes, and further ones of a runtime
+	waiting    map[string]bool // runtimes of requests that wait
 }
 
 // lodging is a Shoot that names a binding.
-type lodging struct{ runtime, binding string }
+type lodging struct {
+	runtime         compact.ID
+	binding, tenant uint32 // numbers of names
+}
+
+// labelled is the part of a binding in Gardener that a comparison needs.
+type labelled struct {
+	tenant     string
+	pool       string
+	generation int64
+	dirty      bool
+	typed      bool // it has a hyperscaler type, so its pool exists
+	shared     bool // by its own labels
+}
+
+// label returns the label of a binding.
+func (b labelled) label(name string) Label {
+	return Label{Binding: name, Tenant: b.tenant, Dirty: b.dirty, Generation: b.generation}
+}
 
 // resident is a runtime as its replies, and a Shoot, describe it. There may be a million, so what many of them have in
 // common is kept once.
 type resident struct {
 	*standing
-	request  string // as in Runtime
+	request  compact.ID // as in Runtime
 	sequence int64
-	since    int64   // sequence of its last assignment
-	shoot    *string // the binding that its Shoot names; nil without a Shoot
+	since    int64  // sequence of its last assignment
+	shoot    uint32 // number of the name of the binding that its Shoot names; 0 without a Shoot
+	sights
 }
 
-// standing is the part of a runtime's record that many others share: equal ones are kept once. The zero value is that of
-// an unknown runtime.
+// standing is the part of a runtime's record that many others share: equal ones are kept once.
 type standing struct {
-	pool      string // "" if the runtime was gone before it had one
-	state     RuntimeState
-	binding   string
-	tenant    string
-	confirmed bool
-	origin    Origin
-	last      tenancy // the last assignment: a deprovision may name another tenant, or none
+	*condition
+	at   *tenancy // its pool is "" if the runtime was gone before it had one
+	last *tenancy // the last assignment: a deprovision may name another tenant, or none
 }
 
-var unknown = &standing{}
+// condition is the part of a runtime's record that has but a few values.
+type condition struct {
+	state     RuntimeState
+	origin    Origin
+	confirmed bool
+}
+
+// nowhere is the tenancy, and unknown the standing, of a runtime of which nothing is known.
+var (
+	nowhere = &tenancy{}
+	unknown = &standing{&condition{}, nowhere, nowhere}
+)
 
 // set sets pool and record of a runtime: request and sequence in r, the rest in by.
-func (r *resident) set(by *standing, pool string, rt Runtime) {
-	r.request, r.sequence = rt.Request, rt.Sequence
-	by.pool, by.state, by.binding, by.tenant, by.confirmed, by.origin = pool, rt.State, rt.Binding, rt.Tenant, rt.Confirmed, rt.Origin
+func (g *Gathering) set(r *resident, by *standing, pool string, rt Runtime) {
+	r.request, r.sequence = g.ids.Of(rt.Request), rt.Sequence
+	by.at, by.condition = g.tenancy(pool, rt.Binding, rt.Tenant), g.condition(rt)
 }
 
-func (r resident) runtime() Runtime {
+func (g *Gathering) runtime(r resident) Runtime {
 	return Runtime{
-		State: r.state, Binding: r.binding, Sequence: r.sequence, Request: r.request,
-		Confirmed: r.confirmed, Origin: r.origin, Tenant: r.tenant,
+		State: r.state, Binding: r.at.binding, Sequence: r.sequence, Request: g.ids.Text(r.request),
+		Confirmed: r.confirmed, Origin: r.origin, Tenant: r.at.tenant,
 	}
+}
+
+func (g *Gathering) condition(rt Runtime) *condition {
+	return once(g.conditions, condition{rt.State, rt.Origin, rt.Confirmed})
 }
 
 // tenancy is a tenant on a binding of a pool.
 type tenancy struct{ pool, binding, tenant string }
 
+// tenancy returns the kept tenancy, so that equal ones are equal pointers.
+func (g *Gathering) tenancy(pool, binding, tenant string) *tenancy {
+	if known := g.tenancies[tenancy{pool, binding, tenant}]; known != nil {
+		return known
+	}
+	return once(g.tenancies, tenancy{g.names.Once(pool), g.names.Once(binding), g.names.Once(tenant)})
+}
+
 // tenure is one claim of a tenant.
 type tenure struct {
-	tenancy
+	*tenancy
 	generation int64
 }
 
@@ -95,29 +135,26 @@ type claimed struct {
 // NewGathering returns an empty Gathering.
 func NewGathering() *Gathering {
 	g := &Gathering{
-		standings: map[standing]*standing{}, bindings: map[string]engine.Binding{}, highest: map[string]int64{},
-		claims: map[tenure]claimed{}, names: map[string]*string{}, waiting: map[string]bool{},
+		tenancies: map[tenancy]*tenancy{*nowhere: nowhere}, conditions: map[condition]*condition{}, standings: map[standing]*standing{},
+		bindings: map[string]labelled{}, highest: map[string]int64{}, claims: map[tenure]claimed{}, waiting: map[string]bool{},
 	}
 	for n := range g.residents {
-		g.residents[n] = map[string]resident{}
+		g.residents[n] = map[compact.ID]resident{}
 	}
 	return g
 }
 
 // resident returns what is known of a runtime, and whether something is.
 func (g *Gathering) resident(id string) (resident, bool) {
-	r, known := g.residents[bucketOf(id)][id]
+	r, known := g.residents[bucketOf(id)][g.ids.Of(id)]
 	if !known {
 		r.standing = unknown
 	}
 	return r, known
 }
 
-// put records what is known of a runtime by now.
-func (g *Gathering) put(id string, r resident, s standing) {
-	r.standing = once(g.standings, s)
-	g.residents[bucketOf(id)][id] = r
-}
+// keep records what is known of a runtime by now.
+func (g *Gathering) keep(id string, r resident) { g.residents[bucketOf(id)][g.ids.Of(id)] = r }
 
 // once returns a pointer to a value that equal values share.
 func once[V comparable](kept map[V]*V, value V) *V {
@@ -149,17 +186,18 @@ func (g *Gathering) Answer(a Answer) {
 	r, _ := g.resident(a.Runtime)
 	by := *r.standing
 	if a.State == RuntimeAssigned {
-		at := tenancy{a.Pool, a.Binding, a.Tenant}
+		at := g.tenancy(a.Pool, a.Binding, a.Tenant)
 		if a.Sequence >= r.since {
 			by.last, r.since = at, a.Sequence
 		}
 		g.claim(tenure{at, a.Generation}, a)
 	}
-	stays := r.state == RuntimeGone && r.pool == "" && a.Pool != ""
-	if !stays && (a.State == RuntimeGone && a.Pool == "" && r.pool != "" || a.after(r)) {
-		r.set(&by, a.Pool, a.runtime())
+	stays := r.state == RuntimeGone && r.at.pool == "" && a.Pool != ""
+	if !stays && (a.State == RuntimeGone && a.Pool == "" && r.at.pool != "" || a.after(r)) {
+		g.set(&r, &by, a.Pool, a.runtime())
 	}
-	g.put(a.Runtime, r, by)
+	r.standing = once(g.standings, by)
+	g.keep(a.Runtime, r)
 }
 
 func (g *Gathering) claim(under tenure, a Answer) {
@@ -177,9 +215,10 @@ func (g *Gathering) claim(under tenure, a Answer) {
 // If the request that claimed was never answered, or its reply is no longer stored, it returns the sequence
 // of the first assignment, which is not lower.
 func (g *Gathering) claimedAt(of tenancy, generation int64) int64 {
-	c := g.claims[tenure{of, generation}]
+	at := g.tenancies[of]
+	c := g.claims[tenure{at, generation}]
 	if c == (claimed{}) {
-		c = g.claims[tenure{of, 0}] // of a reply that names no generation
+		c = g.claims[tenure{at, 0}] // of a reply that names no generation
 	}
 	return cmp.Or(c.by, c.first)
 }
@@ -192,7 +231,7 @@ func (a Answer) after(known resident) bool {
 	if a.Sequence != known.sequence {
 		return a.Sequence > known.sequence
 	}
-	return weight(a.State, a.Binding) > weight(known.state, known.binding)
+	return weight(a.State, a.Binding) > weight(known.state, known.at.binding)
 }
 
 func weight(s RuntimeState, binding string) int {
@@ -231,7 +270,12 @@ func (a Answer) runtime() Runtime {
 func (g *Gathering) Waits(runtime string) { g.waiting[runtime] = true }
 
 // Binding adds a binding as Gardener has it.
-func (g *Gathering) Binding(b engine.Binding) { g.bindings[b.Name] = b }
+func (g *Gathering) Binding(b engine.Binding) {
+	g.bindings[g.names.Once(b.Name)] = labelled{
+		tenant: g.names.Once(b.Tenant), pool: g.names.Once(b.Pool().Name()), generation: b.Generation,
+		dirty: b.Dirty, typed: b.HyperscalerType != "", shared: b.Shared,
+	}
+}
 
 // Shoot adds a Shoot. If the ledger has no assignment of its runtime, and its binding is known and of a pool,
 // the Shoot counts as an assignment: its cluster existed before this service. A runtime that is gone stays
@@ -242,28 +286,62 @@ func (g *Gathering) Shoot(s engine.Shoot) {
 		return
 	}
 	id := RuntimeOf(s)
-	r, known := g.resident(id)
-	by := *r.standing
-	b, listed := g.bindings[s.Binding]
-	if listed && b.HyperscalerType != "" && r.state != RuntimeAssigned && r.state != RuntimeGone {
-		tenant, pool := b.Tenant, b.Pool().Name()
-		if b.Shared && engine.ValidID(s.Tenant) {
-			tenant = s.Tenant
+	r, _ := g.resident(id)
+	binding := g.names.Number(s.Binding)
+	if r.shoot == 0 && !r.adoptable() {
+		r.shoot = binding
+		g.keep(id, r)
+		return
+	}
+	g.shoots = append(g.shoots, lodging{g.ids.Of(id), binding, g.names.Number(s.Tenant)})
+}
+
+// NoShoots forgets the Shoots, which are to be read again.
+func (g *Gathering) NoShoots() {
+	g.shoots = nil
+	for _, runtimes := range g.residents {
+		for id, r := range runtimes {
+			if r.shoot != 0 {
+				r.shoot = 0
+				runtimes[id] = r
+			}
 		}
-		r.set(&by, pool, Runtime{
-			State: RuntimeAssigned, Binding: b.Name, Sequence: g.highest[pool],
-			Confirmed: true, Origin: Adopted, Tenant: tenant,
-		})
-		known = true
 	}
-	if !known || r.shoot != nil {
-		g.shoots = append(g.shoots, lodging{id, s.Binding})
-	} else {
-		r.shoot = once(g.names, s.Binding)
+}
+
+func (r resident) adoptable() bool { return r.state != RuntimeAssigned && r.state != RuntimeGone }
+
+// adopt assigns the runtimes that only Shoots place. It keeps the Shoots of unknown runtimes, and further ones of a
+// runtime.
+func (g *Gathering) adopt() {
+	others := g.shoots[:0]
+	for _, s := range g.shoots {
+		id := g.ids.Text(s.runtime)
+		r, known := g.resident(id)
+		binding := g.names.Text(s.binding)
+		b := g.bindings[binding]
+		if b.typed && r.adoptable() {
+			tenant := b.tenant
+			if of := g.names.Text(s.tenant); b.shared && engine.ValidID(of) {
+				tenant = of
+			}
+			by := *r.standing
+			g.set(&r, &by, b.pool, Runtime{
+				State: RuntimeAssigned, Binding: binding, Sequence: g.highest[b.pool],
+				Confirmed: true, Origin: Adopted, Tenant: tenant,
+			})
+			r.standing, known = once(g.standings, by), true
+		}
+		if known && r.shoot == 0 {
+			r.shoot = s.binding
+		} else {
+			others = append(others, s)
+		}
+		if known {
+			g.keep(id, r)
+		}
 	}
-	if known {
-		g.put(id, r, by)
-	}
+	g.shoots = others
 }
 
 // RuntimeOf returns the id under which the runtime of a Shoot is counted: its runtime id if that is valid,
@@ -280,15 +358,16 @@ func RuntimeOf(s engine.Shoot) string {
 func (g *Gathering) Pools() []string {
 	pools := map[string]bool{}
 	for _, b := range g.bindings {
-		if b.HyperscalerType != "" {
-			pools[b.Pool().Name()] = true
+		if b.typed {
+			pools[b.pool] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(pools))
 }
 
-// Size returns the number of known runtimes.
+// Size returns the number of known runtimes, with those that only Shoots place.
 func (g *Gathering) Size() int {
+	g.adopt()
 	size := 0
 	for _, runtimes := range g.residents {
 		size += len(runtimes)
@@ -296,15 +375,8 @@ func (g *Gathering) Size() int {
 	return size
 }
 
-// Runtimes visits the runtimes that have, or had, a pool.
-func (g *Gathering) Runtimes() iter.Seq2[string, Runtime] {
-	return func(yield func(string, Runtime) bool) {
-		for _, runtimes := range g.residents {
-			for id, r := range runtimes {
-				if r.pool != "" && !yield(id, r.runtime()) {
-					return
-				}
-			}
-		}
-	}
+// State returns where a runtime is by what was added; "" if nothing says so.
+func (g *Gathering) State(runtime string) RuntimeState {
+	r, _ := g.resident(runtime)
+	return r.state
 }

@@ -34,10 +34,10 @@ func TestGathering(t *testing.T) {
 	})
 }
 
-// gather adds the lines of a paragraph to a gathering, in their order.
+// gather adds the lines of a paragraph to a gathering, in their order, and the Shoots last.
 func gather(t testing.TB, text string) *account.Gathering {
 	t.Helper()
-	g := account.NewGathering()
+	g, shoots := account.NewGathering(), []engine.Shoot(nil)
 	for row := range strings.SplitSeq(text, "\n") {
 		f := words(strings.Fields(row))
 		switch {
@@ -51,7 +51,7 @@ func gather(t testing.TB, text string) *account.Gathering {
 		case f[0] == "waits":
 			g.Waits(f[1])
 		case f[0] == "shoot":
-			g.Shoot(engine.Shoot{Name: f[1], RuntimeID: f.text("id", f[1]), Binding: f.text("on", ""), Tenant: f.text("of", "")})
+			shoots = append(shoots, engine.Shoot{Name: f[1], RuntimeID: f.text("id", f[1]), Binding: f.text("on", ""), Tenant: f.text("of", "")})
 		default:
 			state := account.RuntimeState(f[1])
 			if state == "nothing" {
@@ -63,6 +63,13 @@ func gather(t testing.TB, text string) *account.Gathering {
 				Generation: f.number(t, "g"),
 			})
 		}
+	}
+	for i := range shoots { // as by a list that was cut off, and begins anew
+		g.Shoot(shoots[len(shoots)-1-i])
+	}
+	g.NoShoots()
+	for _, s := range shoots {
+		g.Shoot(s)
 	}
 	return g
 }

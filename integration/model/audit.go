@@ -79,21 +79,26 @@ func (m *model) compare(s *state) []account.Drift {
 			g.Waits(m.redis.ids[v.of])
 		}
 	}
-	have, places := map[string]account.Snapshot{}, map[string]account.Place{}
+	redis := g.Found()
 	for p := range m.pools {
-		have[m.poolName(p)] = m.redis.snapshot(s.pools[p])
-		for id, rt := range have[m.poolName(p)].Runtimes {
+		pool, have := m.poolName(p), m.redis.snapshot(s.pools[p])
+		for name, rec := range have.Bindings {
+			redis.AddRecord(pool, name, rec)
+		}
+		for id, rt := range have.Runtimes {
+			redis.AddRuntime(pool, id, rt)
 			if rt.State == account.RuntimeAssigned && !m.directory {
-				places[id] = account.Place{Pool: m.poolName(p)}
+				redis.AddPlace(id, account.Place{Pool: pool})
 			}
 		}
+		redis.Built(pool, have.Sequence)
 	}
 	for r, at := range s.bucket.places {
 		if at.pool != 0 && at.pool != gone {
-			places[m.redis.ids[r]] = account.Place{Pool: m.poolName(at.pool - 1)}
+			redis.AddPlace(m.redis.ids[r], account.Place{Pool: m.poolName(at.pool - 1)})
 		}
 	}
-	found := g.Compare(have, places)
+	found := redis.Compare()
 	lacking := map[string]bool{}
 	for _, d := range found {
 		if d.Runtime != "" && d.Lacking != "" && m.moving(s, d) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -154,10 +153,10 @@ func (a *Audit) Verify(ctx context.Context) (Finding, error) {
 
 func key(d account.Drift) [4]string { return [4]string{string(d.Kind), d.Pool, d.Binding, d.Runtime} }
 
-// look makes one pass, and returns the finding and the records of each pool in Redis. It reads Redis
-// last: so Redis may have changes that the ledger did not have when it was read, but not the reverse.
+// look makes one pass, and returns the finding and the runtimes that Redis has on the bindings of its drifts. It reads
+// Redis last: so Redis may have changes that the ledger did not have when it was read, but not the reverse.
 // If a bucket of the directory is not built, it compares nothing and finds no drifts.
-func (a *Audit) look(ctx context.Context) (Finding, map[string]account.Snapshot, error) {
+func (a *Audit) look(ctx context.Context) (Finding, []account.Lodger, error) {
 	var f Finding
 	a.say("reading ledger, labels and Shoots")
 	gathered, read, err := rebuild.Gather(ctx, a.Ledger, a.Inventory)
@@ -173,55 +172,38 @@ func (a *Audit) look(ctx context.Context) (Finding, map[string]account.Snapshot,
 		return f, nil, fmt.Errorf("read what waits: %w", err)
 	}
 	a.say("reading Redis")
-	have, places, err := a.readRedis(ctx, gathered.Pools(), &f)
-	if err != nil {
+	found := gathered.Found()
+	if f.NotBuilt, err = a.readRedis(ctx, gathered.Pools(), found); err != nil {
 		return f, nil, err
 	}
-	for _, s := range have {
-		for _, rt := range s.Runtimes {
-			if rt.State == account.RuntimeAssigned {
-				f.Runtimes++
-			}
-		}
-	}
+	f.Bindings, f.Runtimes = found.Counts()
 	if slices.ContainsFunc(f.NotBuilt, account.IsBucket) {
-		return f, have, nil // what the bucket would hold is unknown
+		return f, nil, nil // what the bucket would hold is unknown
 	}
-	f.Drifts = gathered.Compare(have, places)
-	return f, have, nil
+	f.Drifts = found.Compare()
+	return f, found.On(f.Drifts), nil
 }
 
-// readRedis reads all pools and the directory. It adds those that are not built to f.
-func (a *Audit) readRedis(ctx context.Context, labelled []string, f *Finding) (map[string]account.Snapshot, map[string]account.Place, error) {
-	have, places, kept := map[string]account.Snapshot{}, map[string]account.Place{}, names{}
+// readRedis adds all pools and the directory to found. It returns those that are not built.
+func (a *Audit) readRedis(ctx context.Context, labelled []string, found *account.Found) (notBuilt []string, err error) {
 	all, err := a.places(ctx, labelled)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, name := range all {
-		var err error // an empty bucket has none
 		if account.IsBucket(name) {
-			for p, failed := range a.Records.Places(ctx, name) {
-				if err = failed; err == nil {
-					p.Pool = kept.once(p.Pool)
-					places[p.Runtime] = p.Place
-				}
-			}
+			err = a.bucket(ctx, name, found)
 		} else {
-			var s account.Snapshot
-			if s, err = a.pool(ctx, name, kept); err == nil {
-				have[name] = s
-				f.Bindings += len(s.Bindings)
-			}
+			err = a.pool(ctx, name, found)
 		}
 		switch {
 		case errors.Is(err, account.ErrNotBuilt):
-			f.NotBuilt = append(f.NotBuilt, name)
+			notBuilt = append(notBuilt, name)
 		case err != nil:
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return have, places, nil
+	return notBuilt, nil
 }
 
 // places returns the names of all buckets, of all pools in Redis, and of the labelled pools.
@@ -241,41 +223,39 @@ func (a *Audit) places(ctx context.Context, labelled []string) ([]string, error)
 	return names, nil
 }
 
-// names has strings that many records share, each once. The strings of a record are parts of what Redis sent, which
-// would stay in memory with any of them.
-type names map[string]string
-
-func (n names) once(name string) string {
-	kept, known := n[name]
-	if !known {
-		kept = strings.Clone(name)
-		n[kept] = kept
+func (a *Audit) bucket(ctx context.Context, bucket string, found *account.Found) error {
+	for p, err := range a.Records.Places(ctx, bucket) {
+		if err != nil {
+			return err
+		}
+		found.AddPlace(p.Runtime, p.Place)
 	}
-	return kept
+	return nil
 }
 
-func (a *Audit) pool(ctx context.Context, pool string, kept names) (account.Snapshot, error) {
-	s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+func (a *Audit) pool(ctx context.Context, pool string, found *account.Found) error {
 	for b, err := range a.Records.Bindings(ctx, pool) {
 		if err != nil {
-			return s, err
+			return err
 		}
-		s.Bindings[b.Binding] = b.Record
+		found.AddRecord(pool, b.Binding, b.Record)
 	}
 	for rt, err := range a.Records.Runtimes(ctx, pool) {
 		if err != nil {
-			return s, err
+			return err
 		}
-		rt.State, rt.Origin = account.RuntimeState(kept.once(string(rt.State))), account.Origin(kept.once(string(rt.Origin)))
-		rt.Binding, rt.Tenant, rt.Request = kept.once(rt.Binding), kept.once(rt.Tenant), strings.Clone(rt.Request)
-		s.Runtimes[rt.ID] = rt.Runtime
+		found.AddRuntime(pool, rt.ID, rt.Runtime)
 	}
 	status, err := a.Records.Status(ctx, pool)
-	if err == nil && !status.Built {
-		err = account.ErrNotBuilt
+	switch {
+	case err != nil:
+		return err
+	case !status.Built:
+		return account.ErrNotBuilt
+	default:
+		found.Built(pool, status.Sequence)
+		return nil
 	}
-	s.Sequence = status.Sequence
-	return s, err
 }
 
 // motion collects the runtimes and bindings of events that are in progress: the audit and
@@ -325,12 +305,10 @@ func (m *motion) answered(ctx context.Context, ledger Ledger, after uint64) erro
 }
 
 // follow adds the bindings that the runtimes in motion have in a pass over Redis.
-func (m *motion) follow(have map[string]account.Snapshot) {
-	for _, s := range have {
-		for id := range m.runtimes {
-			if rt := s.Runtimes[id]; rt.Binding != "" {
-				m.bindings[rt.Binding] = true
-			}
+func (m *motion) follow(on []account.Lodger) {
+	for _, l := range on {
+		if m.runtimes[l.Runtime] {
+			m.bindings[l.Binding] = true
 		}
 	}
 }

@@ -302,6 +302,33 @@ func (g *Gardener) Shoots(ctx context.Context, f func(engine.Shoot) error) error
 	return nil
 }
 
+// EachShoot calls f with each Shoot, sorted by name, in the state when EachShoot begins. It begins anew once, as a Client
+// may.
+func (g *Gardener) EachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error {
+	return EachShootOf(ctx, g.Shoots, restart, f)
+}
+
+// EachShootOf makes an EachShoot of a list of Shoots. It begins anew once: a caller has to expect that.
+func EachShootOf(ctx context.Context, list func(context.Context, func(engine.Shoot) error) error, restart func(), f func(engine.Shoot)) error {
+	var all []engine.Shoot
+	err := list(ctx, func(s engine.Shoot) error {
+		all = append(all, s)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	restart()
+	for _, s := range all[:len(all)/2] {
+		f(s)
+	}
+	restart()
+	for _, s := range all {
+		f(s)
+	}
+	return nil
+}
+
 // Refers reports whether any Shoot names the binding.
 func (g *Gardener) Refers(ctx context.Context, binding string) (found bool, err error) {
 	err = g.Shoots(ctx, func(s engine.Shoot) error {

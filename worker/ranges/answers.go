@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -132,21 +133,28 @@ func once[V any](kept map[string]V, key string, value V) V {
 	return value
 }
 
-// live returns the answers of the runtimes that are still assigned, and the set of runtimes that are gone. A
-// runtime in neither waits, was refused, was gone before it had a pool, or is not in the ledger.
-func (a *Answers) live() (live map[string][]answer, gone map[string]bool) {
-	live, gone = map[string][]answer{}, map[string]bool{}
-	for runtime, rt := range a.known.Runtimes() {
-		switch rt.State {
-		case account.RuntimeAssigned:
-			live[runtime] = a.all[runtime]
-		case account.RuntimeGone:
-			gone[runtime] = true
-		default:
+// live returns the answers of a runtime, and whether it is still assigned.
+func (a *Answers) live(runtime string) ([]answer, bool) {
+	if a.known.State(runtime) != account.RuntimeAssigned {
+		return nil, false
+	}
+	return a.all[runtime], true
+}
+
+// eachLive visits the runtimes that are still assigned.
+func (a *Answers) eachLive() iter.Seq2[string, []answer] {
+	return func(yield func(string, []answer) bool) {
+		for runtime, answers := range a.all {
+			if a.known.State(runtime) == account.RuntimeAssigned && !yield(runtime, answers) {
+				return
+			}
 		}
 	}
-	return live, gone
 }
+
+// gone reports whether a runtime is gone. One that is neither assigned nor gone waits, was refused, or is not in the
+// ledger.
+func (a *Answers) gone(runtime string) bool { return a.known.State(runtime) == account.RuntimeGone }
 
 // extraID matches the ids of extra replies. A publisher may use such an id too: then the first message under
 // the id stands.

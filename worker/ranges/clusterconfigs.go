@@ -115,9 +115,8 @@ func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Not
 	if err != nil {
 		return observe.Noted{}, err
 	}
-	live, gone := read.live()
-	switch answers := live[runtime]; {
-	case gone[runtime]:
+	switch answers, _ := read.live(runtime); {
+	case read.gone(runtime):
 		n, _ := noteOf(runtime, read.all[runtime])
 		return c.remove(ctx, n)
 	case len(answers) > 0:
@@ -221,24 +220,24 @@ func (c *ClusterConfigs) look(ctx context.Context) error {
 
 // compare requests an update of each runtime whose notes differ from the ledger. The caller has read the notes
 // before the ledger.
-func (c *ClusterConfigs) compare(notes network.Notes, live map[string][]answer, gone map[string]bool) {
+func (c *ClusterConfigs) compare(notes network.Notes, read *Answers) {
 	configs := map[string][]network.Applied{} // by runtime
 	said, of := map[network.Identity]map[string]network.Applied{}, map[network.Identity]string{}
 	for _, n := range notes.Configs {
 		if !n.Edited {
 			configs[n.Runtime] = append(configs[n.Runtime], n.Applied...)
 		}
-		if gone[n.Runtime] {
+		if read.gone(n.Runtime) {
 			c.Changed(n.Runtime)
 		}
 	}
 	for _, n := range notes.Clusters {
 		said[n.Cluster], of[n.Cluster] = byRule(n.Applied), n.Runtime
-		if gone[n.Runtime] {
+		if read.gone(n.Runtime) {
 			c.Changed(n.Runtime)
 		}
 	}
-	for runtime, answers := range live {
+	for runtime, answers := range read.eachLive() {
 		n, noted := noteOf(runtime, answers)
 		if !noted {
 			continue

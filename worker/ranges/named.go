@@ -18,7 +18,7 @@ type named struct {
 // fill replaces all by what a pass has read.
 func (n *named) fill(g *Gathered) {
 	n.read, n.runtimes = g.read.last, map[network.Identity][]string{}
-	for runtime, answers := range g.live {
+	for runtime, answers := range g.read.eachLive() {
 		if len(answers) > 0 {
 			n.add(runtime, inForce(answers).cluster)
 		}

@@ -152,7 +152,7 @@ func (x *Reconciler) Pass(ctx context.Context) error {
 			return err
 		}
 		if g.notes != nil {
-			x.Configs.compare(*g.notes, g.live, g.gone)
+			x.Configs.compare(*g.notes, g.read)
 		}
 		if x.Follower != nil {
 			x.named.fill(g)
@@ -186,8 +186,7 @@ func (x *Reconciler) serve(ctx context.Context, now dueNow) error {
 					return err
 				}
 				x.unserved.set(runtime, nil)
-				live, _ := read.live()
-				answers := live[runtime]
+				answers, _ := read.live(runtime)
 				if _, err := recordsOf(runtime, answers); err != nil || len(answers) == 0 {
 					return err
 				}
@@ -260,16 +259,15 @@ func (x *Reconciler) gather(ctx context.Context) (*Gathered, error) {
 // extendAll extends every live cluster, and returns the blocks of announced extra replies of runtimes that
 // are gone.
 func (x *Reconciler) extendAll(ctx context.Context, config *network.Config, g *Gathered) error {
-	read, live, gone := g.read, g.live, g.gone
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(extendAtOnce)
-	for _, begun := range read.Begun {
-		if runtime := begun.Reply.RuntimeID; gone[runtime] {
+	for _, begun := range g.read.Begun {
+		if runtime := begun.Reply.RuntimeID; g.read.gone(runtime) {
 			// The worker that began may have ended between Acquire and the look at the runtime.
 			group.Go(func() error { return x.giveBack(ctx, runtime, begun.Reply.RequestID) })
 		}
 	}
-	for runtime, answers := range live {
+	for runtime, answers := range g.read.eachLive() {
 		if len(answers) > 0 {
 			group.Go(func() error { return x.extend(ctx, config, runtime, answers) })
 		}

@@ -107,6 +107,23 @@ func TestPassFreesBlocks(t *testing.T) {
 	}
 }
 
+// Blocks of a runtime are freed too if it went before it had a pool: its answer names none.
+func TestGoneWithoutPool(t *testing.T) {
+	t.Parallel()
+	x := newExtending(t)
+	e, _ := x.keeps("10.0.0.0/24")
+	if _, err := x.space.Acquire(t.Context(), "rt", "late", e.Networks().Rules); err != nil {
+		t.Fatal(err)
+	}
+	ended := events.Reply{RequestID: "bye", RuntimeID: "rt", Status: events.StatusReleased, Decision: &events.Decision{Sequence: 9}}
+	if _, err := x.archive.Publish(t.Context(), x.subjects.Reply("rt", "bye"), ended, 0); err != nil {
+		t.Fatal(err)
+	}
+	if x.pass(e); len(x.space.space.Snapshot().Records) > 0 {
+		t.Errorf("left is %v", x.space.space.Snapshot().Records)
+	}
+}
+
 // A block that went from one cluster to another while the state was read is no conflict.
 func TestConflictsOfATornState(t *testing.T) {
 	t.Parallel()

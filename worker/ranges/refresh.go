@@ -33,8 +33,6 @@ type Keeper interface {
 // Gathered is the state of the network blocks as ledger and ClusterConfigs have it.
 type Gathered struct {
 	read    *Answers
-	live    map[string][]answer // answers of the assigned runtimes, by runtime
-	gone    map[string]bool
 	notes   *network.Notes // nil if there are no ClusterConfigs, or they could not be read
 	Records []network.Record
 	Foreign []netip.Prefix // blocks of other allocators, sorted
@@ -46,9 +44,8 @@ type Gathered struct {
 // parsed.
 func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
 	g := &Gathered{read: read, notes: notes}
-	g.live, g.gone = read.live()
 	answered := map[network.Identity][]netip.Prefix{} // by Cluster
-	for runtime, answers := range g.live {
+	for runtime, answers := range read.eachLive() {
 		records, err := recordsOf(runtime, answers)
 		if err != nil {
 			return nil, err
@@ -65,12 +62,12 @@ func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
 	}
 	noted := map[string][]network.Applied{}
 	for _, n := range slices.Concat(notes.Configs, notes.Clusters) {
-		_, known := g.live[n.Runtime]
+		_, assigned := read.live(n.Runtime)
 		switch {
 		case n.Runtime == "": // another allocator's, or an edit has removed the runtime: then an answer has these blocks
 			g.Foreign = append(g.Foreign, without(blocksOf(n.Applied), answered[n.Cluster])...)
-		case g.gone[n.Runtime]:
-		case known:
+		case read.gone(n.Runtime):
+		case assigned:
 			g.Foreign = append(g.Foreign, g.added(n)...)
 		default:
 			for _, applied := range n.Applied {
@@ -104,7 +101,7 @@ func note(noted map[string][]network.Applied, runtime string, applied network.Ap
 func (g *Gathered) added(n network.Note) []netip.Prefix {
 	var others []network.Applied
 	for _, applied := range n.Applied {
-		if !answered([]network.Applied{applied}, g.live[n.Runtime]) {
+		if answers, _ := g.read.live(n.Runtime); !answered([]network.Applied{applied}, answers) {
 			others = append(others, applied)
 		}
 	}
@@ -242,7 +239,7 @@ func (x *Reconciler) release(ctx context.Context, state network.State, g *Gather
 	over := map[string]bool{}
 	for _, r := range state.Records {
 		switch {
-		case g.gone[r.Cluster]:
+		case g.read.gone(r.Cluster):
 			over[r.Cluster] = true
 		case g.notes != nil && len(r.Requests) == 0 && !remembered[r.Cluster]:
 			place, rt, err := x.runtime(ctx, r.Cluster)
@@ -275,7 +272,7 @@ func (x *Reconciler) returnRefused(ctx context.Context, state network.State, g *
 	}
 	asked, returned := map[[2]string]bool{}, 0
 	for _, r := range state.Records {
-		if answered[[2]string{r.Cluster, r.Rule}] || g.gone[r.Cluster] {
+		if answered[[2]string{r.Cluster, r.Rule}] || g.read.gone(r.Cluster) {
 			continue
 		}
 		for _, relier := range r.Requests {

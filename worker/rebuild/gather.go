@@ -38,11 +38,7 @@ func Gather(ctx context.Context, archive Ledger, census Inventory) (*account.Gat
 	if err != nil {
 		return nil, read, fmt.Errorf("list the bindings: %w", err)
 	}
-	err = census.Shoots(ctx, func(s engine.Shoot) error {
-		g.Shoot(s)
-		return nil
-	})
-	if err != nil {
+	if err = census.EachShoot(ctx, g.NoShoots, g.Shoot); err != nil {
 		return nil, read, fmt.Errorf("list the Shoots: %w", err)
 	}
 	return g, read, nil

@@ -16,9 +16,9 @@ import (
 // emptyInventory has neither pools nor bindings nor Shoots.
 type emptyInventory struct{}
 
-func (emptyInventory) Pools() []engine.Pool                                   { return nil }
-func (emptyInventory) List(context.Context, func(engine.Binding) error) error { return nil }
-func (emptyInventory) Shoots(context.Context, func(engine.Shoot) error) error { return nil }
+func (emptyInventory) Pools() []engine.Pool                                        { return nil }
+func (emptyInventory) List(context.Context, func(engine.Binding) error) error      { return nil }
+func (emptyInventory) EachShoot(context.Context, func(), func(engine.Shoot)) error { return nil }
 
 // A rebuild skips and counts messages that it cannot read. A waiting request of a newer version is sealed by
 // its subject.

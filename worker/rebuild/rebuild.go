@@ -47,7 +47,8 @@ type Inventory interface {
 	// Pools returns the pools that have a binding in the cache.
 	Pools() []engine.Pool
 	List(ctx context.Context, f func(engine.Binding) error) error
-	Shoots(ctx context.Context, f func(engine.Shoot) error) error
+	// EachShoot calls f with each Shoot. It calls restart before, and again if it begins anew.
+	EachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error
 }
 
 // Ledger is the ledger as a rebuild uses it: package storage.

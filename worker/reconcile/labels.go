@@ -47,8 +47,8 @@ type Cache interface {
 	Pools() []engine.Pool
 	All() iter.Seq[engine.Binding]
 	Cached(name string) (engine.Binding, bool)
-	// Shoots visits all Shoots. It reads them from the API.
-	Shoots(ctx context.Context, f func(engine.Shoot) error) error
+	// EachShoot calls f with each Shoot of the API. It calls restart before, and again if it begins anew.
+	EachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error
 }
 
 // Marker acts on label changes; package worker implements it.

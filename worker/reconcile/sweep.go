@@ -248,15 +248,23 @@ func (s *Labels) markVacant(ctx context.Context, empty map[string]vacant) error 
 	return errs
 }
 
-// passOver removes the bindings in use from empty, and records in waits when to check them again.
+// passOver removes the bindings in use from empty, and records in waits when to check them again. It leaves both as they
+// are after an error.
 func (s *Labels) passOver(ctx context.Context, empty map[string]vacant, waits map[string]wait, now time.Time) error {
-	return s.Cache.Shoots(ctx, func(shoot engine.Shoot) error {
+	used := map[string]bool{}
+	err := s.Cache.EachShoot(ctx, func() { clear(used) }, func(shoot engine.Shoot) {
 		if _, is := empty[shoot.Binding]; is {
-			delete(empty, shoot.Binding)
-			waits[shoot.Binding] = waits[shoot.Binding].longer(now)
+			used[shoot.Binding] = true
 		}
-		return nil
 	})
+	if err != nil {
+		return err
+	}
+	for binding := range used {
+		delete(empty, binding)
+		waits[binding] = waits[binding].longer(now)
+	}
+	return nil
 }
 
 // contradicts reports whether label and record differ, so that the script has to be called.

@@ -24,12 +24,11 @@ type noCache struct {
 func (*noCache) Pools() []engine.Pool                 { return nil }
 func (*noCache) All() iter.Seq[engine.Binding]        { return func(func(engine.Binding) bool) {} }
 func (*noCache) Cached(string) (engine.Binding, bool) { return engine.Binding{}, false }
-func (c *noCache) Shoots(_ context.Context, f func(engine.Shoot) error) error {
+func (c *noCache) EachShoot(_ context.Context, restart func(), f func(engine.Shoot)) error {
 	c.lists++
+	restart()
 	for _, s := range c.shoots {
-		if err := f(s); err != nil {
-			return err
-		}
+		f(s)
 	}
 	return nil
 }

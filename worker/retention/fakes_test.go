@@ -106,11 +106,11 @@ func (m *tombs) Forget(ctx context.Context, pool, runtime string, sequence int64
 
 type shootsFake []engine.Shoot
 
-func (s shootsFake) Shoots(_ context.Context, visit func(engine.Shoot) error) error {
+func (s shootsFake) EachShoot(_ context.Context, restart func(), f func(engine.Shoot)) error {
+	f(engine.Shoot{Name: "of an earlier beginning"})
+	restart()
 	for _, shoot := range s {
-		if err := visit(shoot); err != nil {
-			return err
-		}
+		f(shoot)
 	}
 	return nil
 }

@@ -141,11 +141,8 @@ func (r *Purger) look(ctx context.Context, cutoff time.Time) (around, error) {
 	if a.backlog, err = r.Ledger.Backlog(ctx); err != nil {
 		return a, err
 	}
-	err = r.Gardener.Shoots(ctx, func(s engine.Shoot) error {
-		a.lodged[account.RuntimeOf(s)] = true
-		return nil
-	})
-	if err != nil {
+	lodge := func(s engine.Shoot) { a.lodged[account.RuntimeOf(s)] = true }
+	if err = r.Gardener.EachShoot(ctx, func() { clear(a.lodged) }, lodge); err != nil {
 		return a, fmt.Errorf("list the Shoots: %w", err)
 	}
 	if r.Notes == nil {

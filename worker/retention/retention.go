@@ -55,8 +55,8 @@ type Records interface {
 
 // Inventory reads the present clusters, and the labels of accounts; package gardener implements it.
 type Inventory interface {
-	// Shoots visits all Shoots. It reads them from the API.
-	Shoots(ctx context.Context, f func(engine.Shoot) error) error
+	// EachShoot calls f with each Shoot of the API. It calls restart before, and again if it begins anew.
+	EachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error
 	// Cached returns a binding from the watch, and whether it exists.
 	Cached(name string) (engine.Binding, bool)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/suggest"
+	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 )
 
@@ -99,6 +100,10 @@ func (l *landscape) List(ctx context.Context, f func(engine.Binding) error) erro
 
 func (l *landscape) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
 	return visited(ctx, l.p, "list Shoots", l.p.world.garden.Shoots, f)
+}
+
+func (l *landscape) EachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error {
+	return memory.EachShootOf(ctx, l.Shoots, restart, f)
 }
 
 func visited[T any](ctx context.Context, p *process, op string, list func(context.Context, func(T) error) error, f func(T) error) error {

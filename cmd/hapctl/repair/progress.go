@@ -131,8 +131,11 @@ func (c countedGardener) List(ctx context.Context, f func(engine.Binding) error)
 	return c.Inventory.List(ctx, counted(c.progress, f))
 }
 
-func (c countedGardener) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
-	return c.Inventory.Shoots(ctx, counted(c.progress, f))
+func (c countedGardener) EachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error {
+	return c.Inventory.EachShoot(ctx, restart, func(s engine.Shoot) {
+		c.progress.one()
+		f(s)
+	})
 }
 
 // countedRedis counts the runtimes that are read from Redis.
