@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -155,6 +156,9 @@ func printPlan(ctx context.Context, s *cli.Shell, f planFlags, wanted []string) 
 	if err := checkPools(plannedPools(state, past.begins(), past.Until.Sub(past.Since)), wanted, changed.more); err != nil {
 		return err
 	}
+	if text := past.short(f.lookBack(cfg)); text != "" {
+		s.Say("%s", text)
+	}
 	begin := time.Now()
 	v, err := forecast(ctx, f, state, past, planTerms{decisions: decisions}, wanted)
 	if err != nil {
@@ -169,11 +173,7 @@ func printPlan(ctx context.Context, s *cli.Shell, f planFlags, wanted []string) 
 		v.decisions += other.decisions
 		v.compare(other)
 	}
-	for _, p := range v.Pools {
-		if p.WithoutNeeded.Share == 0 && p.WithoutNeeded.High > v.Risk {
-			s.Say("pool %s: the runs have too few requests to show a share below %s, so NEEDED is the number with which none waits; a longer --horizon or more --runs have more requests", p.Pool, f.risk.String())
-		}
-	}
+	v.sayDoubts(s, f.risk)
 	if took := time.Since(begin); v.decisions > 0 {
 		s.Say("%d decisions in %s, %.0f a second", v.decisions, took.Round(10*time.Millisecond), float64(v.decisions)/took.Seconds())
 	}
@@ -192,18 +192,31 @@ func printPlan(ctx context.Context, s *cli.Shell, f planFlags, wanted []string) 
 	return s.PrintSome(v, len(v.Pools), "pools that are not shared")
 }
 
+// sayDoubts tells the user of which pools NEEDED is uncertain.
+func (v *forecastView) sayDoubts(s *cli.Shell, risk percent) {
+	for _, p := range v.Pools {
+		if p.Requests > 0 && p.MedianLifetimeDays == nil {
+			s.Say("pool %s: no cluster of the past has ended, so none ends in the forecast, and NEEDED may be too high", p.Pool)
+		}
+		if p.WithoutNeeded.Share == 0 && p.WithoutNeeded.High > v.Risk {
+			s.Say("pool %s: the runs have too few requests to show a share below %s, so NEEDED is the number with which none waits; a longer --horizon or more --runs have more requests", p.Pool, risk.String())
+		}
+	}
+}
+
+// lookBack returns how far back the ledger is used.
+func (f *planFlags) lookBack(cfg *config.Config) time.Duration {
+	return cmp.Or(time.Duration(f.window), cfg.NATS.Retention)
+}
+
 // planInputs reads the present pools and the past requests. With --save-history it saves the past requests.
 func planInputs(ctx context.Context, s *cli.Shell, cfg *config.Config, f planFlags) (*simulate.State, *history, error) {
-	window := time.Duration(f.window)
-	if window == 0 {
-		window = cfg.NATS.Retention
-	}
 	var past *history
 	var err error
 	if f.history != "" {
 		past, err = loadHistory(f.history)
 	} else {
-		past, err = readHistory(ctx, s, cfg, window)
+		past, err = readHistory(ctx, s, cfg, f.lookBack(cfg))
 	}
 	if err != nil {
 		return nil, nil, err

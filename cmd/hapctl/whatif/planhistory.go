@@ -95,6 +95,9 @@ type historian struct {
 // see adds a reply. Replies must come in the order of the stream.
 func (g *historian) see(stored events.Stored) error {
 	r := stored.Reply
+	if stored.Time.After(g.of.Until) {
+		return nil // the history ends before it
+	}
 	if g.oldest.IsZero() || stored.Time.Before(g.oldest) {
 		g.oldest = stored.Time
 	}
@@ -130,9 +133,11 @@ func requestIn(r events.Reply) historyRequest {
 }
 
 // finish joins the beginnings and ends of clusters. If the ledger is younger than the window, the history is
-// complete from its first reply on.
+// complete from its first reply on; an empty ledger has the history of no time.
 func (g *historian) finish() {
-	if g.oldest.After(g.of.Since) {
+	if g.oldest.IsZero() {
+		g.of.Since = g.of.Until
+	} else if g.oldest.After(g.of.Since) {
 		g.of.Since = g.oldest
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.clusters)) {
@@ -161,10 +166,22 @@ func loadHistory(path string) (*history, error) {
 	switch {
 	case h.Version != historyVersion:
 		return nil, fmt.Errorf("%s has format version %d, this hapctl reads version %d: save the history again with 'hapctl plan --save-history' of this hapctl", path, h.Version, historyVersion)
-	case !h.Since.Before(h.Until):
+	case h.Until.IsZero(), h.Until.Before(h.Since):
 		return nil, fmt.Errorf("%s: since %s is not before until %s", path, h.Since, h.Until)
 	}
 	return h, nil
+}
+
+// short returns how the forecast may mislead because the history is shorter than window, "" if it is not.
+func (h *history) short(window time.Duration) string {
+	switch length := h.Until.Sub(h.Since); {
+	case length == 0:
+		return "the past has no replies: the forecast has no requests, and says nothing of those to come"
+	case length < window:
+		return fmt.Sprintf("the past is only %s, back to %s: the forecast takes %s and %s of so short a time for those of every day",
+			cli.SpanText(length), h.Since.Format(time.RFC3339), cli.Count(len(h.Clusters), "cluster"), cli.Count(len(h.Refused), "refused request"))
+	}
+	return ""
 }
 
 // pasts divides the history by pool. If rules is nil, the pools are the recorded ones. Otherwise each
