@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/url"
 	"slices"
 	"time"
@@ -41,24 +40,19 @@ func told(s events.Stored) storage.Fact {
 	return f
 }
 
-// releasesOf reads up to repliesRead replies to the release events of a binding, and returns the newest
-// repliesShown of them, newest first. It skips seals and replies that cannot be decoded.
+func newestFirst(a, b answer) int { return b.Time.Compare(a.Time) }
+
+// releasesOf returns the newest repliesShown replies to the release events of a binding, newest first. It skips seals
+// and replies that cannot be decoded.
 func (s *Sources) releasesOf(ctx context.Context, binding string) ([]answer, error) {
 	var all []answer
-	read := 0
 	err := s.Ledger.Under(ctx, s.Subjects.BindingReplies(binding), func(stored events.Stored) error {
 		if stored.Foreign == nil && stored.Reply.Status != events.StatusSealed {
 			all = append(all, s.addressed(told(stored)))
 		}
-		if read++; read == repliesRead {
-			return errEnough
-		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	slices.SortFunc(all, func(a, b answer) int { return b.Time.Compare(a.Time) })
+	slices.SortFunc(all, newestFirst)
 	return all[:min(repliesShown, len(all))], err
 }
 

@@ -154,21 +154,21 @@ func (f *found) runtime(ctx context.Context, from *Sources) error {
 	return errors.Join(fault, err)
 }
 
+// requests finds the answers to the requests of that id, newest first.
 func (f *found) requests(ctx context.Context, from *Sources) error {
-	var hits []hit
+	var all []answer
 	err := from.Ledger.OfRequest(ctx, f.Query, func(s events.Stored) error {
 		if a := from.addressed(told(s)); s.Foreign == nil && a.Status != events.StatusSealed && a.Record() != "" {
-			hits = append(hits, hit{Name: f.Query, Link: a.Record(), Note: "for " + cmp.Or(a.RuntimeID, a.Binding), Exact: true})
-		}
-		if len(hits) == foundOfKind {
-			return errEnough
+			all = append(all, a)
 		}
 		return nil
 	})
-	f.add("Requests", hits)
-	if errors.Is(err, errEnough) {
-		return nil
+	slices.SortFunc(all, newestFirst)
+	var hits []hit
+	for _, a := range all {
+		hits = append(hits, hit{Name: f.Query, Link: a.Record(), Note: "for " + cmp.Or(a.RuntimeID, a.Binding), Exact: true})
 	}
+	f.put("Requests", hits)
 	return err
 }
 

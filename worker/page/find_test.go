@@ -2,10 +2,14 @@ package page
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // TestSearchLeads: a search with one hit, or with one exact hit, redirects to it.
@@ -64,6 +68,39 @@ func TestThePastIsUnknown(t *testing.T) {
 			if !strings.Contains(body, text) {
 				t.Errorf("%s lacks %q:\n%s", path, text, body)
 			}
+		}
+	}
+}
+
+// TestNewestAreShown: of more answers than a page shows, it shows the newest, whatever their subjects.
+func TestNewestAreShown(t *testing.T) {
+	t.Parallel()
+	const all = 1200
+	l := emptyLandscape()
+	put := func(subject string, n int, r events.Reply) {
+		l.replies[subject] = events.Stored{Sequence: uint64(n + 1), Time: noon.Add(time.Duration(n) * time.Second), Subject: subject, Reply: r}
+	}
+	for n := range all {
+		id := fmt.Sprintf("%04d", n)
+		put("hap.v1.reply.rt-1.q-"+id, n, events.Reply{RequestID: "q-" + id, RuntimeID: "rt-1", Status: events.StatusAssigned})
+	}
+	for n := range all {
+		id := fmt.Sprintf("%04d", n*7%all) // in another order than the subjects
+		put("hap.v1.reply.rt-"+id+".same", n, events.Reply{RequestID: "same", RuntimeID: "rt-" + id, Status: events.StatusAssigned})
+		put("hap.v1.reply._binding.aws-1.r-"+id, n, events.Reply{RequestID: "r-" + id, Status: events.StatusReturned, Binding: &events.Binding{Name: "aws-1"}})
+	}
+	p, _ := newPage(t, l, nil)
+	for path, c := range map[string]struct {
+		newest, left string
+		more         int
+	}{
+		"/runtimes/rt-1":  {"/records/rt-1/q-1199", "/records/rt-1/q-1139", all - repliesShown},
+		"/find?q=same":    {"/records/rt-1193/same", "/records/rt-1053/same", all - foundOfKind},
+		"/accounts/aws-1": {"/records/binding/aws-1/r-1193", "/records/binding/aws-1/r-0773", 0},
+	} {
+		body := get(t, p, path).Body.String()
+		if !strings.Contains(body, c.newest) || strings.Contains(body, c.left) || c.more > 0 && !strings.Contains(body, fmt.Sprintf("and %d more", c.more)) {
+			t.Errorf("%s does not have %s, or has %s, or not as many more as %d:\n%s", path, c.newest, c.left, c.more, body[:min(len(body), 3000)])
 		}
 	}
 }

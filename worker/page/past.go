@@ -18,10 +18,9 @@ import (
 )
 
 const (
-	repliesShown  = 60   // of one runtime, account or tenant
-	repliesRead   = 1000 // of one runtime, or to the releases of one binding
-	repliesAtOnce = 16   // read concurrently
-	clustersShown = 12   // of one tenure of an account
+	repliesShown  = 60 // of one runtime, account or tenant
+	repliesAtOnce = 16 // read concurrently
+	clustersShown = 12 // of one tenure of an account
 )
 
 // runtimeData is the data of the page of a runtime.
@@ -37,8 +36,7 @@ type runtimeData struct {
 	Now     time.Time
 }
 
-// runtimeView shows a runtime: its place, its waiting requests, and the newest of the first repliesRead answers to
-// its requests.
+// runtimeView shows a runtime: its place, its waiting requests, and the newest answers to its requests.
 func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
 	from := p.connected(w)
 	if from == nil {
@@ -59,14 +57,8 @@ func (p *Page) runtimeView(w http.ResponseWriter, r *http.Request) {
 		if s.Foreign == nil && s.Reply.Status != events.StatusSealed {
 			d.Answers = append(d.Answers, answer{told(s)})
 		}
-		if len(d.Answers) == repliesRead {
-			return errEnough
-		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
 	slices.Reverse(d.Answers)
 	d.More = max(0, len(d.Answers)-repliesShown)
 	d.Answers = d.Answers[:len(d.Answers)-d.More]

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -51,6 +52,7 @@ func (f *finder) findRequest(ctx context.Context, id string) (cli.View, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the replies to request %s from %s: %w", id, events.StreamReplies, err)
 	}
+	slices.SortStableFunc(found, func(a, b ledgerReply) int { return cmp.Compare(b.StreamSequence, a.StreamSequence) })
 	v := requestFinding{RequestID: id, Runtimes: []explanation{}, Releases: []explained{}}
 	var runtimes []string
 	for _, l := range found {
@@ -65,7 +67,9 @@ func (f *finder) findRequest(ctx context.Context, id string) (cli.View, error) {
 		return nil, err
 	}
 	for _, one := range waiting {
-		runtimes = append(runtimes, one.RuntimeID)
+		if !slices.Contains(runtimes, one.RuntimeID) { // its first reply is not stored yet
+			runtimes = slices.Insert(runtimes, 0, one.RuntimeID)
+		}
 	}
 	if v.Runtimes, err = f.explanations(ctx, id, runtimes); err != nil {
 		return nil, err
@@ -84,15 +88,14 @@ func (f *finder) findRequest(ctx context.Context, id string) (cli.View, error) {
 	return v, nil
 }
 
-// explanations returns the explanations of the runtimes, at most mostOfRequest, with the decisions about one
-// request only.
+// explanations returns the explanations of the first mostOfRequest runtimes, in order of their ids, with the decisions
+// about one request only.
 func (f *finder) explanations(ctx context.Context, id string, runtimes []string) ([]explanation, error) {
-	slices.Sort(runtimes)
-	runtimes = slices.Compact(runtimes)
 	if more := len(runtimes) - mostOfRequest; more > 0 {
-		f.s.Say("%d more runtimes have a request %s; name one: hapctl explain RUNTIME", more, id)
+		f.s.Say("%d more runtimes have an older request %s; name one: hapctl explain RUNTIME", more, id)
 		runtimes = runtimes[:mostOfRequest]
 	}
+	slices.Sort(runtimes)
 	found := []explanation{}
 	for _, runtime := range runtimes {
 		v, err := f.explanation(ctx, runtime)
