@@ -79,10 +79,20 @@ func (c *Client) List(ctx context.Context, f func(engine.Binding) error) error {
 	return c.list(ctx, c.decoder.keys.hyperscalerType, f)
 }
 
-// ListOf is List for the bindings whose label names this tenant. Their SameSecretAs can only name each
-// other: other bindings with the same Secret are not read.
-func (c *Client) ListOf(ctx context.Context, tenant string, f func(engine.Binding) error) error {
-	return c.list(ctx, c.decoder.keys.hyperscalerType+","+c.decoder.keys.tenantName+"="+tenant, f)
+// Find is Get for a client without a cache: SameSecretAs comes from a comparison with the bindings of the same
+// hyperscaler type on the server, of all pools. One account has several types at most by mistake, and to read all
+// bindings takes several times as long.
+func (c *Client) Find(ctx context.Context, name string) (engine.Binding, error) {
+	found, err := c.Get(ctx, name)
+	if err != nil || c.opts.Resource == Secrets { // a Secret is one account
+		return found, err
+	}
+	return found, c.list(ctx, c.decoder.keys.hyperscalerType+"="+found.HyperscalerType, func(b engine.Binding) error {
+		if b.Name == name {
+			found = b
+		}
+		return nil
+	})
 }
 
 func (c *Client) list(ctx context.Context, selector string, f func(engine.Binding) error) error {

@@ -53,22 +53,6 @@ func testListPaged(t *testing.T, b *bench) {
 	}
 }
 
-// testListOfTenant: the server selects by the label.
-func testListOfTenant(t *testing.T, b *bench) {
-	b.account(t, 0, nil)
-	want := b.account(t, 1, map[string]string{"tenantName": "ga-" + b.id})
-	b.account(t, 2, map[string]string{"tenantName": "ga-other-" + b.id})
-	c := b.client(t, gardener.Options{})
-	var got []string
-	err := c.ListOf(t.Context(), "ga-"+b.id, func(x engine.Binding) error {
-		got = append(got, x.Name)
-		return nil
-	})
-	if err != nil || !slices.Equal(got, []string{want}) {
-		t.Errorf("got %v, %v, want %s", got, err, want)
-	}
-}
-
 // testListForgotten: if the server has forgotten the rest of a list, the list begins again, and
 // callers see each item once.
 func testListForgotten(t *testing.T, b *bench) {

@@ -41,6 +41,14 @@ func testSameSecret(t *testing.T, b *bench) {
 		t.Error("the second one is offered, or the first one is not")
 	}
 	readAsDuplicate(t, c, first, second)
+	bare, err := gardener.New(b.Config, gardener.Options{Namespace: b.Namespace, Resource: b.Resource})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(bare.Stop)
+	if found, err := bare.Find(t.Context(), second); found.SameSecretAs != first || err != nil {
+		t.Errorf("without a cache, %s is found as a duplicate of %q, want %q (%v)", second, found.SameSecretAs, first, err)
+	}
 
 	// A binding with a tenant stands for the account, even if the other one is older.
 	b.label(t, second, map[string]any{"tenantName": "ga-1"})

@@ -62,7 +62,6 @@ func Run(t *testing.T, newServer func(t *testing.T) Server) {
 		{"MetadataOnly", testMetadataOnly},
 		{"SameSecret", testSameSecret},
 		{"ListPaged", testListPaged},
-		{"ListOfTenant", testListOfTenant},
 		{"ListForgotten", testListForgotten},
 		{"WriteFaults", testWriteFaults},
 		{"RetryAfter", testRetryAfter},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/events"
 )
 
@@ -101,6 +102,25 @@ func TestNewestAreShown(t *testing.T) {
 		body := get(t, p, path).Body.String()
 		if !strings.Contains(body, c.newest) || strings.Contains(body, c.left) || c.more > 0 && !strings.Contains(body, fmt.Sprintf("and %d more", c.more)) {
 			t.Errorf("%s does not have %s, or has %s, or not as many more as %d:\n%s", path, c.newest, c.left, c.more, body[:min(len(body), 3000)])
+		}
+	}
+}
+
+// TestDuplicatesAreTold: the pages of a pool and of an account say of which account another one is a duplicate, also
+// if a tenant has it.
+func TestDuplicatesAreTold(t *testing.T) {
+	t.Parallel()
+	l := emptyLandscape()
+	l.bindings = []engine.Binding{
+		{Name: "aws-1", HyperscalerType: "aws", Tenant: "ga-1"},
+		{Name: "aws-2", HyperscalerType: "aws", Tenant: "ga-2", SameSecretAs: "aws-1"},
+	}
+	p, _ := newPage(t, l, nil)
+	for path, want := range map[string]string{
+		"/pools/aws": `<span class="tag">duplicate of aws-1</span>`, "/accounts/aws-2": `, a duplicate of <a href="/accounts/aws-1">`,
+	} {
+		if body := get(t, p, path).Body.String(); strings.Count(body, want) != 1 {
+			t.Errorf("%s lacks %q:\n%s", path, want, body)
 		}
 	}
 }

@@ -55,13 +55,15 @@ type acct struct {
 	Cordoned bool
 	Deleting bool
 	Internal bool
+	// SameSecretAs names the account of which this one is a duplicate, "" for none.
+	SameSecretAs string
 }
 
 // newAccount combines labels and record. Either may be nil, as in account.Standing.
 func newAccount(name string, b *engine.Binding, rec *account.Record) acct {
 	a := acct{Name: name, Standing: account.Standing(b, rec)}
 	if b != nil {
-		a.Tenant, a.Cordoned, a.Deleting, a.Internal = b.Tenant, b.Cordoned, b.Deleting, b.Internal
+		a.Tenant, a.Cordoned, a.Deleting, a.Internal, a.SameSecretAs = b.Tenant, b.Cordoned, b.Deleting, b.Internal, b.SameSecretAs
 	}
 	if rec != nil {
 		a.Tenant, a.Clusters = cmp.Or(rec.Tenant, a.Tenant), rec.Count

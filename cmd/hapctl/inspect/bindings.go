@@ -169,7 +169,7 @@ func readBinding(ctx context.Context, s *cli.Shell, cfg *config.Config, name str
 		return detail, false, err
 	}
 	var labelled []engine.Binding
-	b, err := client.Get(ctx, name)
+	b, err := client.Find(ctx, name)
 	switch {
 	case err == nil:
 		labelled = append(labelled, b)

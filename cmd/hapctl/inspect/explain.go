@@ -159,7 +159,7 @@ func readAccount(ctx context.Context, s *cli.Shell, cfg *config.Config, pool, na
 	if err == nil {
 		defer tell()
 		var b engine.Binding
-		b, err = client.Get(ctx, name)
+		b, err = client.Find(ctx, name)
 		if err == nil {
 			v := view.NewBinding(view.Place{Pool: pool, Binding: name}, &b, &rec, view.TermsOf(cfg))
 			return &v, nil

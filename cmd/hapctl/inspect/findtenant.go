@@ -163,8 +163,10 @@ func (f *finder) accountsOf(ctx context.Context, tenant string) ([]view.Binding,
 	}
 	defer tell()
 	var labelled []engine.Binding
-	err = client.ListOf(ctx, tenant, func(b engine.Binding) error {
-		labelled = append(labelled, b)
+	err = client.List(ctx, func(b engine.Binding) error { // all, since any can have the Secret of the tenant's
+		if b.Tenant == tenant {
+			labelled = append(labelled, b)
+		}
 		return nil
 	})
 	if err != nil {

@@ -37,6 +37,8 @@ type PoolView struct {
 	Internal int         `json:"internal"`
 	Cordoned int         `json:"cordoned"`
 	Deleting int         `json:"deleting"`
+	// Duplicates is the number of bindings that refer to the Secret of another one, claimed or not.
+	Duplicates int `json:"duplicates"`
 
 	Clusters    view.Figure `json:"clusters"`
 	Limit       int         `json:"limit,omitempty"`
@@ -303,6 +305,9 @@ func (p *PoolView) Count(v *view.Binding) {
 		}
 		if g.Deleting {
 			p.Deleting++
+		}
+		if g.SameSecretAs != "" {
+			p.Duplicates++
 		}
 	}
 	p.Clusters.N += v.Clusters.N

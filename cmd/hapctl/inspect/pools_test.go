@@ -27,7 +27,7 @@ func TestUnbuiltPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"built":false`, `"bindings":1,"free":null,"claimed":null,"draining":null,"dirty":null,"internal":0,"cordoned":1,"deleting":0,"clusters":null,`,
+		`"built":false`, `"bindings":1,"free":null,"claimed":null,"draining":null,"dirty":null,"internal":0,"cordoned":1,"deleting":0,"duplicates":0,"clusters":null,`,
 		`"tenants":null,"waiting":null,"differences":null,"standings":{"unknown":1}`, `"state":"dirty","standing":"unknown","clusters":null`,
 	} {
 		if !strings.Contains(string(text), want) {
