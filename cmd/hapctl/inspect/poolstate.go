@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -105,14 +107,15 @@ func ReadState(ctx context.Context, s *cli.Shell, cfg *config.Config) (*simulate
 	if err := group.Wait(); err != nil {
 		return state, err
 	}
-	return state, needed(unbuilt, pools, cfg.Redis.URL)
+	return state, needed(state, unbuilt, pools, cfg.Redis.URL)
 }
 
-// needed returns an error if one of the pools that are not built has accounts: without its runtimes they would seem to
-// be free. A pool that has neither accounts nor runtimes may stay unbuilt until a request needs it.
-func needed(unbuilt []string, has map[string]bool, at config.URLs) error {
-	for _, pool := range unbuilt {
-		if has[pool] {
+// needed returns an error if one of the pools that have accounts is not built, or is not in Redis at all: without its
+// runtimes they would seem to be free. A pool without accounts may stay unbuilt until a request needs it.
+func needed(state *simulate.State, unbuilt []string, has map[string]bool, at config.URLs) error {
+	for _, pool := range slices.Sorted(maps.Keys(has)) {
+		known := slices.ContainsFunc(state.Pools, func(p simulate.PoolState) bool { return p.Name == pool })
+		if !known || slices.Contains(unbuilt, pool) {
 			return unbuiltPool(account.ErrNotBuilt, pool, at)
 		}
 	}

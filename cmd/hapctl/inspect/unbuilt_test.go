@@ -48,16 +48,19 @@ func halfBuilt(t *testing.T) (*counters.Store, *config.Config) {
 func TestStateOfUnbuiltPool(t *testing.T) {
 	t.Parallel()
 	store, cfg := halfBuilt(t)
-	unbuilt, err := readPools(t.Context(), store, &simulate.State{})
+	state := &simulate.State{}
+	unbuilt, err := readPools(t.Context(), store, state)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := needed(unbuilt, map[string]bool{"aws": true}, cfg.Redis.URL); err != nil {
+	if err := needed(state, unbuilt, map[string]bool{"aws": true}, cfg.Redis.URL); err != nil {
 		t.Errorf("no account needs the pool: %v", err)
 	}
-	err = needed(unbuilt, map[string]bool{"gcp": true}, cfg.Redis.URL)
-	if cli.ExitCode(err) != cli.ExitFailure || !strings.Contains(err.Error(), "pool gcp is not built") || !strings.Contains(err.Error(), "start a worker") {
-		t.Errorf("it ends with %v", err)
+	for _, pool := range []string{"gcp", "azure"} { // only labels name the second
+		err = needed(state, unbuilt, map[string]bool{"aws": true, pool: true}, cfg.Redis.URL)
+		if cli.ExitCode(err) != cli.ExitFailure || !strings.Contains(err.Error(), "pool "+pool+" is not built") || !strings.Contains(err.Error(), "start a worker") {
+			t.Errorf("%s: it ends with %v", pool, err)
+		}
 	}
 }
 
