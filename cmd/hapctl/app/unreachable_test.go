@@ -18,7 +18,7 @@ var unreachable = []string{
 	"resolve --runtime rt-1 --interface cap.interface.a", "pools", "pools save FILE", "bindings", "runtimes", "explain rt-1",
 	"waiting", "counters verify", "counters rebuild --yes", "simulate -f FILE", "dead list", "dead show 1", "dead replay 1 --yes",
 	"foreign list", "foreign show HAP_REPLIES 1", "foreign remove HAP_REPLIES 1 --yes", "cordon aws-1", "uncordon aws-1",
-	"pause aws", "resume aws", "migrate compare",
+	"pause aws", "resume aws", "migrate compare", "landscape show", "landscape adopt --yes",
 }
 
 // TestUnreachable: a command whose servers cannot be reached says so, with the address or with what to set, prints

@@ -163,19 +163,28 @@ func (s *Shell) ledgerIs(stream jetstream.StreamConfig, cfg *config.Config, shad
 
 func ledgerAt(stream string, c config.NATS) string { return stream + " at " + connect.Shown(c.URL) }
 
+// LandscapeOf returns the landscape of the bindings, with the uid of their namespace, which it tries to read for up to
+// ConnectWithin. The exit code of an error is that of a server that was not reached.
+func LandscapeOf(ctx context.Context, client *gardener.Client) (engine.Landscape, error) {
+	ctx, cancel := context.WithTimeout(ctx, ConnectWithin)
+	defer cancel()
+	l, err := client.Landscape(ctx)
+	if err != nil {
+		return l, &ExitError{Code: ExitFailure, Err: GardenerError(err)} // as unreachable does
+	}
+	return l, nil
+}
+
 // gardenerIs compares Gardener's landscape with those of the places that were opened before, and adds Gardener to them:
-// first by namespace and resource, without a request, then also by the uid of the namespace, which it tries to read for
-// up to ConnectWithin.
+// first by namespace and resource, without a request, then also by the uid of the namespace.
 func (s *Shell) gardenerIs(ctx context.Context, client *gardener.Client, o gardener.Options) error {
 	p := engine.Place{At: "Gardener at " + client.Server(), Landscape: engine.Landscape{Namespace: o.Namespace, Resource: string(o.Resource)}}
 	if err := s.identity.opened(p, true, nil); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, ConnectWithin)
-	defer cancel()
 	var err error
-	if p.Landscape, err = client.Landscape(ctx); err != nil {
-		return &ExitError{Code: ExitFailure, Err: GardenerError(err)} // as unreachable does
+	if p.Landscape, err = LandscapeOf(ctx, client); err != nil {
+		return err
 	}
 	return s.identity.opened(p, true, nil)
 }
@@ -187,6 +196,8 @@ func (s *Shell) Beside(ctx context.Context, cfg *config.Config) error {
 	if !cfg.Given("redis") {
 		return nil
 	}
+	ctx, cancel := Half(ctx)
+	defer cancel()
 	_, _, err := ReachRedis(ctx, s, cfg)
 	if err == nil {
 		return nil

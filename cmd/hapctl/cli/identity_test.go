@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
 	"io"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -35,5 +38,26 @@ func TestShadowsPlaces(t *testing.T) {
 	}
 	if err := shell().ShadowsLedgerIs(ledger, cfg); err != nil {
 		t.Errorf("its comparisons: %v", err)
+	}
+}
+
+// TestBesideLeavesTime: a Redis that does not answer leaves the command half of its time, if it needs no Redis.
+func TestBesideLeavesTime(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	cfg, err := config.Load("", []string{"HAP_REDIS_URL=redis://" + silent.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	var said strings.Builder
+	err = New(strings.NewReader(""), io.Discard, &said).Beside(ctx, cfg)
+	if err != nil || ctx.Err() != nil || !strings.Contains(said.String(), "was not checked") {
+		t.Errorf("%v, %v, and it says %q", err, ctx.Err(), &said)
 	}
 }

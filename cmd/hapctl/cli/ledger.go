@@ -15,8 +15,10 @@ import (
 	"github.com/hap-worker/hap-worker/worker/config"
 )
 
-// WorkersConsumer returns the state of the consumer that all workers share.
+// WorkersConsumer returns the state of the consumer that all workers share, for a command that can do without it.
 func WorkersConsumer(ctx context.Context, js jetstream.JetStream, subjects events.Subjects) (*jetstream.ConsumerInfo, error) {
+	ctx, cancel := Half(ctx)
+	defer cancel()
 	consumer, err := js.Consumer(ctx, subjects.Stream(events.StreamEvents), events.ConsumerWorker)
 	if err != nil {
 		return nil, err

@@ -63,6 +63,16 @@ func InTime(ctx context.Context, err error) error {
 	return &ExitError{Code: ExitTimeout, Err: err}
 }
 
+// Half returns a context for questions to a server that the command can do without. It ends after half of the time that
+// ctx has left, at the latest after ConnectWithin, so that a server that does not answer leaves time for the others.
+func Half(ctx context.Context) (context.Context, context.CancelFunc) {
+	within := ConnectWithin
+	if end, limited := ctx.Deadline(); limited {
+		within = min(within, time.Until(end)/2)
+	}
+	return context.WithTimeout(ctx, within)
+}
+
 // OpenNATS returns the command's connection to NATS. The first call connects, for up to ConnectWithin. An error
 // names the address and the setting at fault.
 func OpenNATS(ctx context.Context, s *Shell, c config.NATS) (*nats.Conn, error) {

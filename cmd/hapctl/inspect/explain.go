@@ -143,8 +143,8 @@ func (d explained) title() string {
 	return text
 }
 
-// readAccount reads one account from Redis and Gardener. If Gardener cannot be read, it tells the user and returns
-// nil, so that the rest of the answer is still shown; but if Gardener belongs to another landscape, it returns an
+// readAccount reads one account from Redis and Gardener. If Gardener cannot be read in half of the time that is left, it
+// tells the user and returns nil, so that the rest of the answer is still shown; but if Gardener belongs to another landscape, it returns an
 // error.
 func readAccount(ctx context.Context, s *cli.Shell, cfg *config.Config, pool, name string) (*view.Binding, error) {
 	store, err := cli.OpenRedis(ctx, s, cfg)
@@ -155,6 +155,8 @@ func readAccount(ctx context.Context, s *cli.Shell, cfg *config.Config, pool, na
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := cli.Half(ctx)
+	defer cancel()
 	client, tell, err := cli.OpenGardener(ctx, s, cfg.Gardener)
 	if err == nil {
 		defer tell()

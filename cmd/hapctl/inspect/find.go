@@ -151,7 +151,7 @@ func (f *finder) explanation(ctx context.Context, id string) (explanation, error
 	if v.DeadLetters, err = f.letters(ctx, time.Time{}, func(l letters.Letter) bool { return l.RuntimeID == id }); err != nil {
 		return v, err
 	}
-	if v.Binding != "" { // last: a Gardener that does not answer takes all the time that is left
+	if v.Binding != "" { // last: a Gardener that does not answer takes half of the time that is left
 		v.Account, err = readAccount(ctx, f.s, f.cfg, v.Pool, v.Binding)
 	}
 	return v, err

@@ -71,10 +71,6 @@ func (f *finder) findRequest(ctx context.Context, id string) (cli.View, error) {
 			runtimes = slices.Insert(runtimes, 0, one.RuntimeID)
 		}
 	}
-	if v.Runtimes, err = f.explanations(ctx, id, runtimes); err != nil {
-		return nil, err
-	}
-	f.searches = nil // the search below includes the letters of the runtimes
 	if v.Queued, err = f.queuedOf(ctx, id); err != nil {
 		return nil, err
 	}
@@ -82,6 +78,9 @@ func (f *finder) findRequest(ctx context.Context, id string) (cli.View, error) {
 		return nil, err
 	}
 	v.Searches = f.searches
+	if v.Runtimes, err = f.explanations(ctx, id, runtimes); err != nil { // last: it asks Gardener, too
+		return nil, err
+	}
 	if len(v.Runtimes)+len(v.Releases)+len(v.Queued)+len(v.DeadLetters) == 0 {
 		return nil, nil
 	}

@@ -31,6 +31,8 @@ func policyWorkers(ctx context.Context, s *cli.Shell, cfg *config.Config, digest
 	if !cfg.Given("redis") {
 		return nil, nil
 	}
+	ctx, cancel := cli.Half(ctx)
+	defer cancel()
 	store, _, err := cli.ReachRedis(ctx, s, cfg)
 	var all []policy.InForce
 	if err == nil {

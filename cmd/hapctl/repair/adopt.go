@@ -82,8 +82,8 @@ func withBearings(ctx context.Context, s *cli.Shell, cfg *config.Config, run fun
 		return fmt.Errorf("%w; set %s", err, cli.GardenerSetting)
 	}
 	b := &bearings{}
-	if b.own, err = client.Landscape(ctx); err != nil {
-		return cli.GardenerError(err)
+	if b.own, err = cli.LandscapeOf(ctx, client); err != nil {
+		return err
 	}
 	store, _, err := cli.DialRedis(ctx, s, cfg.Redis)
 	if err != nil {

@@ -41,9 +41,9 @@ func redisIsEmptied(ctx context.Context, s *cli.Shell, p *sources) (bool, error)
 
 // claimRedis records the landscape in a Redis that was emptied, as the first worker does.
 func claimRedis(ctx context.Context, s *cli.Shell, p *sources) error {
-	l, err := p.gardener.Landscape(ctx)
+	l, err := cli.LandscapeOf(ctx, p.gardener)
 	if err != nil {
-		return cli.GardenerError(err)
+		return err
 	}
 	have, err := landscapes.Claim(ctx, p.store, l)
 	return s.RedisClaimed(p.redis, have, err)
