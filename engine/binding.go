@@ -9,6 +9,7 @@ type Binding struct {
 	Name            string
 	Namespace       string
 	Kind            string // CredentialsBinding, SecretBinding or Secret
+	UID             string // differs from that of any other object that has had this name
 	ResourceVersion string
 
 	HyperscalerType string

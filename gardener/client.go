@@ -131,8 +131,9 @@ func (c *Client) watch(meta metadata.Interface, whole dynamic.Interface) error {
 
 // OnChange registers a function that is called with each binding that exists at the start, appears or
 // changes. deleted is true, with the last known state, for a binding that was deleted or has left its pool;
-// after a move to another pool, a second call follows with the new state. One goroutine makes all calls, each
-// after the cache has changed; the cache takes the next change after f has returned. Register it before Start.
+// after a move to another pool, or if the binding was created again before the watch showed the deletion, a second call
+// follows with the new state. One goroutine makes all calls, each after the cache has changed; the cache takes the next
+// change after f has returned. Register it before Start.
 func (c *Client) OnChange(f func(b engine.Binding, deleted bool)) { c.handlers = append(c.handlers, f) }
 
 // Start starts the watch and returns; WaitSynced waits for the first list. The watch ends with ctx or

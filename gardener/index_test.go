@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 
@@ -45,6 +46,28 @@ func TestBindingIsInMemoryOnce(t *testing.T) {
 	cached, ok := kept.(*account)
 	if indexed := c.index.All()[0]; !ok || indexed != &cached.Binding {
 		t.Errorf("the cache has %p, the index %p", kept, indexed)
+	}
+}
+
+// A watch that was cut shows a binding that was deleted and created again as changed. The old one is reported as deleted
+// first, once.
+func TestBindingThatIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	c := newOffline(t, Options{})
+	var told []string
+	c.OnChange(func(b engine.Binding, deleted bool) { told = append(told, fmt.Sprint(b.UID, " ", deleted)) })
+	for version, uid := range []types.UID{"u-1", "u-1", "u-2", "u-2"} {
+		obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Name: "a-1", UID: uid, ResourceVersion: strconv.Itoa(version), Labels: map[string]string{"hyperscalerType": "aws"},
+		}}
+		kept, err := c.decoder.account(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.changed(kept)
+	}
+	if want := []string{"u-1 false", "u-1 false", "u-1 true", "u-2 false", "u-2 false"}; !slices.Equal(told, want) {
+		t.Errorf("told\n%q, want\n%q", told, want)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -110,12 +111,14 @@ type warning struct{ binding, key, value string }
 // binding reads the labels and annotations of one object.
 func (d *decoder) binding(meta *metav1.ObjectMeta) engine.Binding {
 	is := func(key string) bool { return d.isTrue(meta.Name, key, meta.Labels) }
+	shared := func(s string) string { return unique.Make(s).Value() } // in memory once: 100,000 bindings have few such values
 	return engine.Binding{
 		Name:            meta.Name,
 		Namespace:       d.namespace,
 		Kind:            d.kind,
+		UID:             string(meta.UID),
 		ResourceVersion: meta.ResourceVersion,
-		HyperscalerType: meta.Labels[d.keys.hyperscalerType],
+		HyperscalerType: shared(meta.Labels[d.keys.hyperscalerType]),
 		Tenant:          meta.Labels[d.keys.tenantName],
 		Dirty:           is(d.keys.dirty),
 		Internal:        is(d.keys.internal),
@@ -123,9 +126,9 @@ func (d *decoder) binding(meta *metav1.ObjectMeta) engine.Binding {
 		EUAccess:        is(d.keys.euAccess),
 		Cordoned:        is(LabelCordon),
 		Deleting:        meta.DeletionTimestamp != nil,
-		ClaimedIn:       claimedIn(meta.Annotations[AnnotationPool], meta.Labels[d.keys.tenantName]),
+		ClaimedIn:       shared(claimedIn(meta.Annotations[AnnotationPool], meta.Labels[d.keys.tenantName])),
 		Generation:      d.generation(meta),
-		Epoch:           meta.Annotations[AnnotationEpoch],
+		Epoch:           shared(meta.Annotations[AnnotationEpoch]),
 		ReleasedBy:      meta.Annotations[AnnotationReleasedBy],
 	}
 }

@@ -126,8 +126,9 @@ func (c *Client) regroup(credentials string) {
 	}
 }
 
-// take puts a binding into the index and notifies the handlers. A binding that has changed its pool is
-// first reported as deleted. take warns of a binding that has become a duplicate of another one.
+// take puts a binding into the index and notifies the handlers. A binding that has changed its pool, or that was
+// deleted and created again since the cache last looked, is first reported as deleted. take warns of a binding that
+// has become a duplicate of another one.
 func (c *Client) take(b *engine.Binding) {
 	known, ok := c.index.Cached(b.Name)
 	c.index.Set(b)
@@ -135,7 +136,7 @@ func (c *Client) take(b *engine.Binding) {
 		c.opts.Warn(fmt.Sprintf("%s %s/%s refers to the same credentials as %s and gains no clusters: docs/gardener.md#two-bindings-with-one-secret",
 			b.Kind, b.Namespace, b.Name, b.SameSecretAs))
 	}
-	if ok && known.Pool() != b.Pool() {
+	if ok && (known.Pool() != b.Pool() || known.UID != b.UID) {
 		c.notify(known, true)
 	}
 	c.notify(*b, false)

@@ -71,10 +71,11 @@ func (c command) duration(key string, otherwise time.Duration) (time.Duration, e
 //	config, network, policy, catalog, instances     the input is a configuration
 //	kind K                                          of the bindings; before the landscape
 //	binding NAME TYPE [tenant= generation= dirty released= …]  creates or changes a binding by hand
+//	remake NAME TYPE [as for binding]               deletes it and creates it again, between two looks of the cache
 //	shoot NAME [on=BINDING tenant= runtime=], delete NAME, delete-shoot NAME, refer SECRET KIND NAME
 //	start [unbuilt concurrency= budget= drain=], stop, wait DURATION
 //	provision ID RUNTIME TENANT [plan= region= provider= deadline= inbox= interface= cluster= labels= filler=BYTES again]
-//	deprovision ID RUNTIME [TENANT], release ID BINDING [generation=], resolve ID RUNTIME PATH
+//	deprovision ID RUNTIME [TENANT], release ID BINDING [generation= uid=], resolve ID RUNTIME PATH
 //	publish SUBJECT [id=]                           publishes the input unchanged
 //	fail CALL with=FAULT [of= times= always]        makes the next calls fail; story_faults_test.go lists both
 //	mend CALL                                       drops the remaining faults of a call
@@ -90,7 +91,7 @@ func (w *world) commands() map[string]func(command) (string, error) {
 	return map[string]func(command) (string, error){
 		"landscape": func(c command) (string, error) { return "", w.doAll(c.input) },
 		"config":    w.configure, "network": w.setNetwork, "policy": w.setPolicy, "catalog": w.setPolicy, "instances": w.setPolicy,
-		"kind": w.setKind, "binding": w.putBinding, "relabel": w.relabel, "shoot": w.putShoot, "delete": w.remove, "delete-shoot": w.remove, "refer": w.refer,
+		"kind": w.setKind, "binding": w.putBinding, "remake": w.putBinding, "relabel": w.relabel, "shoot": w.putShoot, "delete": w.remove, "delete-shoot": w.remove, "refer": w.refer,
 		"start": w.start, "stop": w.stop, "wait": w.wait, "proceed": w.goOn, "hold": w.hold,
 		"provision": w.provision, "deprovision": w.deprovision, "release": w.release, "resolve": w.resolve, "publish": w.publishRaw,
 		"fail": w.fail, "mend": w.mend, "before": w.before, "lose": w.lose, "redis": w.changeRedis, "payload": w.payload, "stale": w.cache, "fresh": w.cache,
@@ -168,7 +169,11 @@ func (w *world) setKind(c command) (string, error) {
 
 func (w *world) putBinding(c command) (string, error) {
 	generation, err := strconv.ParseInt(c.get("generation", "0"), 10, 64)
-	w.gardener.Put(engine.Binding{
+	put := func(b engine.Binding) { w.gardener.Put(b) }
+	if c.name == "remake" {
+		put = w.gardener.Remake
+	}
+	put(engine.Binding{
 		Name: c.word(0), HyperscalerType: c.word(1), Tenant: c.get("tenant", ""), Generation: generation, Dirty: c.has("dirty"),
 		Internal: c.has("internal"), Shared: c.has("shared"), EUAccess: c.has("eu"), Cordoned: c.has("cordoned"), Deleting: c.has("deleting"),
 		ReleasedBy: c.get("released", ""),

@@ -80,7 +80,7 @@ func testCacheFollows(t *testing.T, b *bench) {
 // testCacheSurvivesOutage: the API is unreachable for a while, accounts change meanwhile, and the
 // cache catches up by itself.
 func testCacheSurvivesOutage(t *testing.T, b *bench) {
-	claimed, gone := b.account(t, 1, nil), b.account(t, 2, nil)
+	claimed, gone, again := b.account(t, 1, nil), b.account(t, 2, nil), b.account(t, 4, map[string]string{gardener.LabelCordon: "true"})
 	wire := &line{}
 	through := *b
 	through.Config = rest.CopyConfig(b.Config)
@@ -96,6 +96,9 @@ func testCacheSurvivesOutage(t *testing.T, b *bench) {
 	wire.breakAll()
 	b.label(t, claimed, map[string]any{"tenantName": "ga-1"})
 	b.remove(t, b.resource(), gone)
+	before, _ := c.Cached(again)
+	b.remove(t, b.resource(), again)
+	b.binding(t, again, again, map[string]string{"hyperscalerType": b.id})
 	added := b.account(t, 3, nil)
 	if _, err := c.Get(shortly(t), claimed); err == nil {
 		t.Error("the line is not cut")
@@ -108,8 +111,15 @@ func testCacheSurvivesOutage(t *testing.T, b *bench) {
 		one, _ := c.Cached(claimed)
 		_, two := c.Cached(gone)
 		_, three := c.Cached(added)
-		return one.Tenant == "ga-1" && !two && three && told.wasDeleted(gone)
+		return one.Tenant == "ga-1" && !two && three && told.wasDeleted(gone) && len(told.of(again)) == 3
 	})
+	after, _ := c.Cached(again)
+	if after.UID == before.UID || after.Cordoned {
+		t.Errorf("made again, the cache has %+v", after)
+	}
+	if want := []change{{before.UID, false}, {before.UID, true}, {after.UID, false}}; !slices.Equal(told.of(again), want) {
+		t.Errorf("of the one that was made again it told %+v, want %+v", told.of(again), want)
+	}
 }
 
 // shortly returns a context for a call that should fail.

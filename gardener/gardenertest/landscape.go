@@ -17,6 +17,7 @@ type landscape struct {
 	b        *bench
 	told     *changes
 	referred map[string]func(string) string // by binding
+	secrets  map[string]bool                // by binding: its Secret was created, and stays if the binding is deleted
 }
 
 // testLandscape runs the suite that the bindings in memory pass too.
@@ -24,7 +25,7 @@ func testLandscape(t *testing.T, newServer func(t *testing.T) Server) {
 	t.Helper()
 	suggesttest.Run(t, func(t *testing.T) suggesttest.Landscape {
 		b := newBench(t, newServer(t))
-		l := &landscape{t: t, b: b, referred: map[string]func(string) string{}}
+		l := &landscape{t: t, b: b, referred: map[string]func(string) string{}, secrets: map[string]bool{}}
 		l.Client, l.told = b.watching(t, gardener.Options{})
 		return l
 	})
@@ -39,7 +40,12 @@ func (l *landscape) Create(b engine.Binding) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	if l.secrets[b.Name] {
+		l.b.binding(l.t, b.Name, b.Name, labelsOf(b))
+		return
+	}
 	l.b.account(l.t, n, labelsOf(b))
+	l.secrets[b.Name] = true
 }
 
 // labelsOf returns the labels of a binding in the default spelling.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -293,17 +294,22 @@ func (b *bench) object(t *testing.T, name string) *unstructured.Unstructured {
 
 // changes collects the calls of OnChange, and lets a test wait for one.
 type changes struct {
-	mu      sync.Mutex
-	deleted map[string]bool
-	signal  chan struct{}
+	mu     sync.Mutex
+	told   map[string][]change // by binding
+	signal chan struct{}
+}
+
+type change struct {
+	uid     string
+	deleted bool
 }
 
 func (c *changes) changed(b engine.Binding, deleted bool) {
 	c.mu.Lock()
-	if c.deleted == nil {
-		c.deleted = map[string]bool{}
+	if c.told == nil {
+		c.told = map[string][]change{}
 	}
-	c.deleted[b.Name] = deleted
+	c.told[b.Name] = append(c.told[b.Name], change{b.UID, deleted})
 	c.mu.Unlock()
 	select {
 	case c.signal <- struct{}{}:
@@ -311,10 +317,17 @@ func (c *changes) changed(b engine.Binding, deleted bool) {
 	}
 }
 
-func (c *changes) wasDeleted(name string) bool {
+// of returns the changes of a binding, in order.
+func (c *changes) of(name string) []change {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.deleted[name]
+	return slices.Clone(c.told[name])
+}
+
+// wasDeleted reports whether the last change of the binding was its deletion.
+func (c *changes) wasDeleted(name string) bool {
+	told := c.of(name)
+	return len(told) > 0 && told[len(told)-1].deleted
 }
 
 // until calls holds now and after each change, until it returns true.

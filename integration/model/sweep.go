@@ -40,10 +40,12 @@ func (m *model) markVacant(s *state, w int, p, b uint8) {
 	m.add(&n, w, "sweeps %s, which nobody is on", onBinding(b)).fault = again
 }
 
-// doubt makes a claim unconfirmed if its account was taken away while runtimes are on it.
+// doubt makes a claim unconfirmed if its account was taken away while runtimes are on it, or was made again while it
+// drains.
 func (m *model) doubt(s *state, w int, p, b uint8) {
 	rec, l := s.pools[p].bindings[b], s.labels[b]
-	if !m.relocates() || !rec.confirmed || rec.count == 0 || rec.tenant == 0 || l.isIn(p) && l.tenant == rec.tenant && !l.dirty {
+	remade := rec.state != dirtying && l.isIn(p) && l.generation < rec.generation
+	if !m.relocates() || !rec.confirmed || rec.count == 0 && !remade || rec.tenant == 0 || l.isIn(p) && l.tenant == rec.tenant && !l.dirty {
 		return
 	}
 	n := *s
@@ -52,7 +54,7 @@ func (m *model) doubt(s *state, w int, p, b uint8) {
 		return
 	}
 	r := m.redis.run(&n.pools[p], call{script: doubt, binding: b, generation: rec.generation})
-	m.script(&n, w, "sweeps %s, which was taken away from under its runtimes, and doubts its claim", onBinding(b), r)
+	m.script(&n, w, "sweeps %s, which was taken away from its tenant, and doubts its claim", onBinding(b), r)
 	m.out[len(m.out)-1].fault = again
 }
 

@@ -59,8 +59,8 @@ func NewGardener(namespace, kind string, bindings ...engine.Binding) *Gardener {
 }
 
 // OnChange registers f, which is called with each change that the cache sees, in order. A binding that moves
-// to another pool causes two calls: it is deleted from the old pool, then it appears in the new one. Call
-// OnChange before the first change.
+// to another pool, or that is another object by now, causes two calls: the old one is deleted, then the new one
+// appears. Call OnChange before the first change.
 func (g *Gardener) OnChange(f func(b engine.Binding, deleted bool)) {
 	g.handlers = append(g.handlers, f)
 }
@@ -75,6 +75,16 @@ func (g *Gardener) Put(b engine.Binding) engine.Binding {
 	g.mu.Unlock()
 	g.follow()
 	return b
+}
+
+// Remake deletes a binding and creates b under its name while the cache does not look: it sees only that the binding
+// has changed, as after a broken watch.
+func (g *Gardener) Remake(b engine.Binding) {
+	g.mu.Lock()
+	delete(g.bindings, b.Name)
+	g.store(b)
+	g.mu.Unlock()
+	g.follow()
 }
 
 // Delete deletes a binding, if it is there.
@@ -125,16 +135,19 @@ func (g *Gardener) Follow() {
 	g.follow()
 }
 
-// store stores a binding with a new resourceVersion. If nothing has changed, it does nothing. The caller
-// holds the lock.
+// store stores a binding with a new resourceVersion, and with a new uid if there is none of its name. If nothing has
+// changed, it does nothing. The caller holds the lock.
 func (g *Gardener) store(b engine.Binding) engine.Binding {
 	was, there := g.bindings[b.Name]
-	b.Namespace, b.Kind, b.ResourceVersion = g.namespace, g.kind, was.ResourceVersion
+	b.Namespace, b.Kind, b.UID, b.ResourceVersion = g.namespace, g.kind, was.UID, was.ResourceVersion
 	if there && b == was {
 		return b
 	}
 	g.version++
 	b.ResourceVersion = strconv.FormatInt(g.version, 10)
+	if !there {
+		b.UID = "uid-" + b.ResourceVersion
+	}
 	g.bindings[b.Name] = b
 	g.behind = append(g.behind, watched{b, false})
 	return b
@@ -170,7 +183,7 @@ func (g *Gardener) see(w watched) {
 		return
 	}
 	g.cache.Set(&b)
-	if there && known.Pool() != b.Pool() {
+	if there && (known.Pool() != b.Pool() || known.UID != b.UID) {
 		g.tell(known, true)
 	}
 	g.tell(b, false)

@@ -87,3 +87,18 @@ func TestCacheLags(t *testing.T) {
 		t.Errorf("told\n%q, want\n%q", told, want)
 	}
 }
+
+// A binding that is deleted and created again between two looks of the cache is first told as deleted.
+func TestRemade(t *testing.T) {
+	t.Parallel()
+	g := memory.NewGardener("garden-kyma", "CredentialsBinding", engine.Binding{Name: "b-1", HyperscalerType: "aws", Cordoned: true})
+	var told []string
+	g.OnChange(func(b engine.Binding, deleted bool) { told = append(told, fmt.Sprint(b.UID, " ", deleted)) })
+	g.Remake(engine.Binding{Name: "b-1", HyperscalerType: "aws"})
+	if got, want := told, []string{"uid-1 true", "uid-2 false"}; !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	if got, _ := g.Cached("b-1"); got.Cordoned {
+		t.Errorf("the cordon is still there: %+v", got)
+	}
+}

@@ -240,12 +240,15 @@ func (s *Labels) ask(ctx context.Context, pool, binding string, generation int64
 	return s.observe(ctx, pool, account.LabelOf(b, generation))
 }
 
-// doubt handles an account with runtimes whose label, as it was read, names another tenant, names none, or is
-// dirty. It does nothing if the claim is unconfirmed, or if Gardener now shows the tenant's clean label in this
+// doubt handles an account whose label, as it was read, names another tenant, names none, or is dirty: it has runtimes,
+// or the binding was deleted and created again, so that its label is older than the claim. doubt does nothing if the
+// claim is unconfirmed or about to be marked dirty, or if Gardener now shows the tenant's clean label in this
 // pool. Otherwise the claim becomes unconfirmed, and the runtimes stay: the tenant's next request verifies the
-// label first, and gets another account if the label is not the tenant's.
+// label first, and gets another account if the label is not the tenant's. A claim without runtimes may then follow
+// its label.
 func (s *Labels) doubt(ctx context.Context, pool string, l account.Label, rec account.Record) error {
-	if !rec.Confirmed || rec.Count == 0 || rec.Tenant == "" || (l.Tenant == rec.Tenant && !l.Dirty) {
+	marking := rec.Count == 0 && rec.State == account.Dirtying
+	if !rec.Confirmed || rec.Tenant == "" || marking || (l.Tenant == rec.Tenant && !l.Dirty) {
 		return nil
 	}
 	// The cached label may be older than the claim. Read it from the API, after the record.
@@ -262,6 +265,9 @@ func (s *Labels) doubt(ctx context.Context, pool string, l account.Label, rec ac
 		s.Observer.Followed(ctx, observe.Followed{Binding: l.Binding, Pool: pool, Observation: account.Observation{
 			Change: account.BecameDoubted, Before: rec, Record: rec,
 		}})
+		if rec.Count == 0 {
+			return s.ask(ctx, pool, l.Binding, rec.Generation)
+		}
 	}
 	return s.notBuilt(err, pool)
 }

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -90,7 +91,7 @@ func TestDoubt(t *testing.T) {
 	}{
 		{name: "the cache agrees", record: used, cached: account.Label{Binding: "a", Tenant: "ga"}},
 		{name: "not confirmed anyway", record: with(func(r *account.Record) { r.Confirmed = false }), cached: unclaimed},
-		{name: "nobody is on it", record: with(func(r *account.Record) { r.Count = 0 }), cached: unclaimed},
+		{name: "about to be marked dirty", record: with(func(r *account.Record) { r.Count, r.State = 0, account.Dirtying }), cached: unclaimed},
 		{name: "shared", record: with(func(r *account.Record) { r.Tenant = "" }), cached: unclaimed},
 		{name: "the cache is behind the claim", record: used, cached: unclaimed, live: &ours, reads: 1},
 		{name: "the cache is behind a mark that was taken off", record: used, cached: account.Label{Binding: "a", Tenant: "ga", Dirty: true}, live: &ours, reads: 1},
@@ -126,6 +127,43 @@ func TestDoubt(t *testing.T) {
 			}
 			if source.reads != c.reads || !slices.Equal(wanted, c.wanted) {
 				t.Errorf("%d reads, rebuilds of %v; want %d and %v", source.reads, wanted, c.reads, c.wanted)
+			}
+		})
+	}
+}
+
+// A binding is deleted and created again. Its claim was confirmed and has no runtimes: an idle one ends, and one that
+// drains has its label checked before the next request is answered with it.
+func TestConfirmedClaimOfABindingThatIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		state account.State
+		live  engine.Binding
+		reads int
+		want  account.Record
+	}{
+		{state: account.InUse, reads: 2, want: account.Record{State: account.Free}},
+		{state: account.InUse, live: engine.Binding{Tenant: "gb"}, reads: 2, want: account.Record{State: account.InUse, Tenant: "gb", Generation: 1}},
+		{state: account.InUse, live: engine.Binding{Dirty: true}, reads: 2, want: account.Record{State: account.Dirtying, Tenant: "ga"}},
+		{state: account.InUse, live: engine.Binding{Tenant: "ga", Generation: 2}, reads: 1, want: account.Record{State: account.InUse, Tenant: "ga", Generation: 2, Confirmed: true}},
+		{state: account.Draining, reads: 2, want: account.Record{State: account.Draining, Tenant: "ga", Generation: 2}},
+		{state: account.Dirtying, want: account.Record{State: account.Dirtying, Tenant: "ga", Generation: 2, Confirmed: true}},
+	} {
+		c.live.Name, c.live.HyperscalerType = "a", "aws"
+		t.Run(fmt.Sprint(c.state, " ", c.live.Tenant, " ", c.live.Dirty), func(t *testing.T) {
+			t.Parallel()
+			counters, source := memory.NewCounters(), &sourceFake{live: &c.live}
+			_, begun := counters.BeginRebuild(t.Context(), "aws", "e", time.Time{}, 0)
+			_, built := counters.Install(t.Context(), "aws", "e", account.Snapshot{Bindings: map[string]account.Record{
+				"a": {State: c.state, Tenant: "ga", Generation: 2, Confirmed: true},
+			}})
+			s := Labels{Follower: counters, Bindings: source, Rebuild: &rebuilds{}}
+			err := s.follow(t.Context(), engine.Binding{Name: "a", HyperscalerType: "aws"})
+			if err := errors.Join(begun, built, err); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := counters.Binding(t.Context(), "aws", "a"); err != nil || got != c.want || source.reads != c.reads {
+				t.Errorf("%+v after %d reads, %v; want %+v after %d", got, source.reads, err, c.want, c.reads)
 			}
 		})
 	}

@@ -60,6 +60,7 @@ type Binding struct {
 	Name            string `json:"name"`
 	Namespace       string `json:"namespace,omitempty"`
 	Kind            string `json:"kind,omitempty"`
+	UID             string `json:"-"` // nothing that is simulated depends on it
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	HyperscalerType string `json:"hyperscalerType"`
 	Tenant          string `json:"tenant,omitempty"`

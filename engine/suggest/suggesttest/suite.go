@@ -58,6 +58,7 @@ func Run(t *testing.T, newLandscape func(t *testing.T) Landscape) {
 		{"CallerGone", testCallerGone},
 		{"Suggestions", testSuggestions},
 		{"Deleting", testDeleting},
+		{"MadeAgain", testMadeAgain},
 		{"Moves", testMoves},
 		{"Shoots", testShoots},
 	} {
@@ -139,6 +140,26 @@ func (b *bench) writes(ctx context.Context, seen engine.Binding) map[string]erro
 	_, errs["unclaim"] = b.Unclaim(ctx, seen, mark)
 	_, errs["free"] = b.Free(ctx, seen, "r-9")
 	return errs
+}
+
+// testMadeAgain: a binding that is created again under its name is another one, also for writes.
+func testMadeAgain(b *bench) {
+	before := b.account(1, func(x *engine.Binding) { x.Tenant = "ga-1" })
+	b.Remove(before.Name)
+	b.Until("it is gone", func() bool { _, there := b.Cached(before.Name); return !there })
+	after := b.account(1, nil)
+	if after.UID == "" || before.UID == "" || after.UID == before.UID || after.Tenant != "" {
+		b.t.Errorf("before %+v\n after %+v", before, after)
+	}
+	b.Until("the cache has the new one", func() bool { c, _ := b.Cached(before.Name); return c.UID == after.UID })
+	for verb, err := range b.writes(b.t.Context(), before) {
+		if !errors.Is(err, engine.ErrConflict) {
+			b.t.Errorf("%s: %v", verb, err)
+		}
+	}
+	if got := b.get(before.Name); got != after {
+		b.t.Errorf("it is %+v\n want %+v", got, after)
+	}
 }
 
 // testFence checks that every write fails with ErrConflict if the binding has changed since it was read.
