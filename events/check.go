@@ -20,6 +20,7 @@ const (
 	maxLabel    = 63      // characters in a label value, and in a namespace
 	maxSource   = 1 << 10 // characters
 	maxReplayOf = 255     // characters
+	maxUID      = 128     // characters
 )
 
 // payload is the data of an event.
@@ -85,7 +86,7 @@ func (r *Release) check() error {
 	if r.Generation != nil && (*r.Generation < 0 || *r.Generation > object.MaxWhole) {
 		return fmt.Errorf("data.generation is %d, must be from 0 to 2^53-1", *r.Generation)
 	}
-	return cmp.Or(checkBinding(r.Binding), checkInbox(r.ReplyTo))
+	return cmp.Or(checkBinding(r.Binding), checkLength("data.uid", r.UID, maxUID), checkInbox(r.ReplyTo))
 }
 
 func (r *Release) addressee() (runtimeID, binding, replyTo string) { return "", r.Binding, r.ReplyTo }

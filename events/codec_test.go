@@ -39,7 +39,7 @@ func TestEventRoundTrip(t *testing.T) {
 		case events.TypeRelease:
 			generation := rapid.Int64Range(0, 1<<53-1).Draw(t, "generation")
 			e.RuntimeID, e.Binding = "", text
-			e.Release = &events.Release{Binding: text, Generation: &generation, ReplyTo: inbox}
+			e.Release = &events.Release{Binding: text, Generation: &generation, UID: text, ReplyTo: inbox}
 			subject = subjects.Release(text)
 		case events.TypeResolve:
 			e.Resolve = &events.Resolve{RuntimeID: runtime, Interface: events.Interface{Path: text}, ReplyTo: inbox}
@@ -156,6 +156,7 @@ func TestEncodeEventRefused(t *testing.T) {
 		"needs its data":        {ID: "1", Source: "/s", Type: events.TypeRelease, Provision: huge.Provision},
 		"data.binding is miss":  {ID: "1", Source: "/s", Type: events.TypeRelease, Release: &events.Release{}},
 		"from 0 to 2^53-1":      {ID: "1", Source: "/s", Type: events.TypeRelease, Release: &events.Release{Binding: "b", Generation: new(int64(-1))}},
+		"data.uid has 129 char": {ID: "1", Source: "/s", Type: events.TypeRelease, Release: &events.Release{Binding: "b", UID: strings.Repeat("u", 129)}},
 		"more than the 262144":  huge,
 		"cannot be written as ": binary,
 	} {

@@ -79,7 +79,12 @@ type Release struct {
 	// absent, the release is for the first claim of the binding, and is refused if the binding
 	// was claimed again.
 	Generation *int64 `json:"generation,omitzero"`
-	ReplyTo    string `json:"replyTo,omitzero"`
+	// UID is the metadata.uid of the binding that was dirty before the cleanup began. If it is
+	// set and the binding was deleted since and created again under its name, a worker refuses
+	// the release as StaleRelease. Generations do not show that: those of the new binding begin
+	// at 1 again.
+	UID     string `json:"uid,omitzero"`
+	ReplyTo string `json:"replyTo,omitzero"`
 }
 
 // Resolve requests only the implementation of an interface.

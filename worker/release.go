@@ -237,6 +237,13 @@ func (h *Handler) countedLater(ctx context.Context, read engine.Binding, refusal
 
 // releasable returns nil if the binding may be released, otherwise the error of the rejection or of Redis.
 func (h *Handler) releasable(ctx context.Context, e events.Event, b engine.Binding, pool string) error {
+	if uid := e.Release.UID; uid != "" && uid != b.UID {
+		return &engine.Error{
+			Code: engine.CodeStaleRelease,
+			Err:  fmt.Errorf("binding %s has uid %s, the release is for %s", b.Name, b.UID, uid),
+			Hint: "the binding was deleted and created again since: clean its account once it is dirty",
+		}
+	}
 	if g := e.Release.Generation; g != nil && *g != b.Generation {
 		return &engine.Error{
 			Code: engine.CodeStaleRelease,

@@ -186,7 +186,7 @@ func (w *world) deprovision(c command) (string, error) {
 }
 
 func (w *world) release(c command) (string, error) {
-	r := &events.Release{Binding: c.word(1)}
+	r := &events.Release{Binding: c.word(1), UID: c.get("uid", "")}
 	if given, ok := c.lookup("generation"); ok {
 		generation, err := strconv.ParseInt(given, 10, 64)
 		if err != nil {

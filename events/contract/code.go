@@ -110,7 +110,7 @@ var codes = []CodeInfo{
 		Answers: []string{"release"}, Fate: FateAcknowledged, Exit: ExitConflict,
 	},
 	{
-		Code: CodeStaleRelease, Means: "the release is for an earlier claim of the binding, or does not say for which of several",
+		Code: CodeStaleRelease, Means: "the release is for an earlier claim of the binding, or for a deleted binding of its name, or does not say for which of several claims",
 		Answers: []string{"release"}, Fate: FateAcknowledged, Exit: ExitConflict,
 	},
 	{

@@ -7,7 +7,7 @@ var Full = map[string]string{
 		"cluster":{"name":"c","namespace":"n","labels":{"a":"b"},"purposes":["mcp"]},
 		"interface":{"path":"cap.interface.x","revision":"0.1.0"}}`,
 	"deprovision": `{"runtimeID":"rt-1","globalAccountID":"ga-1","shootName":"c-3fa2","replyTo":"_INBOX.a"}`,
-	"release":     `{"binding":"aws-7","generation":3,"replyTo":"_INBOX.a"}`,
+	"release":     `{"binding":"aws-7","generation":3,"uid":"9a8f4a5e-6c1f-4b39-b6a2-3d0a3c1f7e11","replyTo":"_INBOX.a"}`,
 	"resolve":     `{"runtimeID":"rt-1","globalAccountID":"ga-1","interface":{"path":"cap.interface.x","revision":"0.1.0"},"replyTo":"_INBOX.a"}`,
 	"reply": `{"requestID":"req-1","runtimeID":"rt-1","status":"rejected","globalAccountID":"ga-1","plan":"aws","provider":"aws","shootName":"c-3fa2",
 		"cluster":{"name":"c","namespace":"n","labels":{"a":"b"},"purposes":["mcp"]},

@@ -93,13 +93,14 @@ func NewRelease(s *cli.Shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release --binding NAME",
 		Short: "Return a cleaned account to its pool",
-		Long: "Publish a release event and wait for its final reply. If the account is not in Gardener or\nnot dirty, or was claimed more than once and --generation is missing, a worker refuses the\nrelease. hapctl checks this first, says so on standard error and, on a terminal, asks before\nit publishes. Without a terminal, hapctl checks it only if the configuration names Gardener,\nand publishes the event.\n" +
+		Long: "Publish a release event and wait for its final reply. If the account is not in Gardener or\nnot dirty, has another uid than --uid, or was claimed more than once and --generation is\nmissing, a worker refuses the release. hapctl checks this first, says so on standard error\nand, on a terminal, asks before it publishes. Without a terminal, hapctl checks it only if\nthe configuration names Gardener, and publishes the event.\n" +
 			requestHelp("5 too if the account is in use, not dirty or\nwas claimed anew, and otherwise 1."),
 		Example: `  hapctl release --binding aws-7
   hapctl release --binding aws-7 --generation 3`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&r.Binding, "binding", "", "`name` of the binding")
+	flags.StringVar(&r.UID, "uid", "", "metadata.uid of the `object` that was cleaned up; a worker refuses the release if the binding was deleted and created again since")
 	flags.Int64Var(&generation, "generation", 0, "generation of the `claim` that was cleaned up; a worker refuses the release if the binding has a newer one")
 	s.CompleteFlags(cmd)
 	return requestCommand(s, cmd, events.TypeRelease, []string{"binding"}, notToRelease,

@@ -62,8 +62,8 @@ func unknownToLedger(ctx context.Context, r *Requester, e events.Event) (string,
 		"a provision that arrives later is refused", e.Deprovision.RuntimeID), nil
 }
 
-// notToRelease doubts the release of an account that does not exist or is not dirty. It also doubts a
-// release without a generation if the account was claimed more than once. Without a terminal, it reads Gardener
+// notToRelease doubts the release of an account that does not exist, is not dirty or has another uid. It also doubts
+// a release without a generation if the account was claimed more than once. Without a terminal, it reads Gardener
 // only if --context or the configuration names it, and otherwise has no doubt: a script needs only NATS.
 func notToRelease(cfg *config.Config) doubts {
 	return func(ctx context.Context, r *Requester, e events.Event) (string, error) {
@@ -91,6 +91,8 @@ func whyNotReleased(asked *events.Release, b engine.Binding, exists bool) string
 	switch {
 	case !exists:
 		return fmt.Sprintf("binding %s is not in Gardener: the release is refused as %s", asked.Binding, engine.CodeUnknownBinding)
+	case asked.UID != "" && asked.UID != b.UID:
+		return fmt.Sprintf("binding %s has uid %s, so it was deleted and created again since: the release is refused as %s", asked.Binding, b.UID, engine.CodeStaleRelease)
 	case !b.Dirty:
 		return fmt.Sprintf("binding %s is not marked dirty: the release is refused as %s, unless it is marked before", asked.Binding, engine.CodeNotDirty)
 	case asked.Generation == nil && b.Generation > 1:
