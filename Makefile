@@ -83,7 +83,7 @@ test-all: ## test, and kube-apiserver, gardener-apiserver, the page in a browser
 	.ci/all
 
 .PHONY: release-check
-release-check: ## all that a release demands of its commit: test-all, race, histories, fuzz, soak, all of lint, known weaknesses, demo
+release-check: ## all that a release demands of its commit: test-all, race, histories, simulated histories, fuzz, soak, all of lint, known weaknesses, demo
 	.ci/all release
 
 .PHONY: real
@@ -104,13 +104,13 @@ containers: ## the tests that run everything in containers; HAP_IMAGES=upstream 
 	cd integration && $(GOTEST) -count 1 -timeout 40m -parallel 3 ./containers
 
 .PHONY: race
-race: ## all tests with the race detector, on kube-apiserver, but for what it cannot see: worker processes, containers, and the model, which is one goroutine
+race: ## the tests with the race detector, on kube-apiserver, without timed ones, fault schedule, soak, and what it cannot see: worker processes, containers, and the model, which is one goroutine
 	CGO_ENABLED=1 HAP_SIMULATION=50 $(GOTEST) -race -skip '$(MEASURED)' $(PACKAGES)
 	cd integration && HAP_TEST_GARDENER=crd CGO_ENABLED=1 $(GOTEST) -race -p 1 -timeout 60m -parallel 3 -skip '^Test(Faults|Soak|Timed|Tool)' $$($(GO) list ./... | grep -v '/model$$\|/containers$$')
 
 .PHONY: race-short
-race-short: ## the packages of the event's path with the race detector, without the tests that wait for real time
-	CGO_ENABLED=1 HAP_SIMULATION=50 $(GOTEST) -race -short -skip '$(MEASURED)' $$($(GO) list ./worker/... ./counters/... ./ledger/... ./engine/... github.com/hap-worker/hap-worker/events/... | grep -v '/histories$$')
+race-short: ## the packages of the event's path with the race detector, without random histories and timed tests
+	CGO_ENABLED=1 HAP_SIMULATION=50 $(GOTEST) -race -skip '$(MEASURED)' $$($(GO) list ./worker/... ./counters/... ./ledger/... ./engine/... github.com/hap-worker/hap-worker/events/... | grep -v '/histories$$')
 
 .PHONY: histories
 histories: ## N random histories of the account protocol, Redis against the model; SEED of the first; prints what they consisted of
@@ -171,7 +171,7 @@ bench-fairness: ## what quiet tenants have beside a flood and beside what fails,
 	cp dist/bench-fairness.svg docs/images/fairness.svg
 
 .PHONY: bench-memory
-bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 runtimes, and uses while it is idle; takes some ten minutes; MEMORY has other flags
+bench-memory: ## what a worker keeps resident at 10,000 accounts and 100,000 runtimes, and uses while it is idle; takes some thirty minutes; MEMORY has other flags
 	$(GO) run -C integration ./bench/memory $(MEMORY)
 
 .PHONY: bench-waiting
@@ -188,10 +188,10 @@ release: ## a release in DIR (dist/release): programs for PLATFORMS, bills, chec
 	SBOM=$(SBOM) GO=$(GO) deploy/release.sh $(or $(DIR),dist/release)
 
 .PHONY: vulncheck
-vulncheck: ## known weaknesses in what the programs call; VULNDB or GOVULNDB is a mirror of the database, also as file://; says NOT RUN where it is out of reach
+vulncheck: ## known weaknesses in what the programs call; VULNDB or GOVULNDB is a mirror of the database, also as file://; says NOT RUN and fails where it is out of reach
 	@# govulncheck itself does not heed GOVULNDB.
 	@if curl -fsSL -m 20 -o /dev/null '$(VULNDB)/index/db.json'; then $(GO) run $(VULNCHECK) -db '$(VULNDB)' $(CHECKED); \
-	  else echo "NOT RUN: the search for known weaknesses. The database cannot be reached: vuln.go.dev, or the mirror that VULNDB or GOVULNDB names."; fi
+	  else echo "NOT RUN: the search for known weaknesses. The database cannot be reached: vuln.go.dev, or the mirror that VULNDB or GOVULNDB names."; exit 1; fi
 
 # golangci DIRECTORIES ENVIRONMENT: the linter over modules.
 golangci = set -e; bin=$$(mktemp -d); trap 'rm -rf "$$bin"' EXIT; GOBIN=$$bin $(GO) install $(LINT); \
@@ -208,7 +208,7 @@ lint-servers: ## golangci-lint over the modules of kube-apiserver and gardener-a
 	@$(call golangci,$(SERVERS),$(AS_BUILT))
 
 .PHONY: docs
-docs: ## write anew what is generated: docs/cli from hapctl's help texts, the tables of docs/messages.md from the code's, that of docs/architecture.md from a covered run, the chart's schema and README
+docs: ## write anew what is generated: docs/cli from hapctl's help texts, the tables of docs/messages.md from the code's, that of docs/architecture.md from a covered run, the chart's schema, README, alerts and dashboard
 	UPDATE_DOCS=1 $(GO) test -count=1 -p 1 -run 'TestReference|TestMessagesPage|TestToolPath' ./cmd/hapctl/... ./ledger/wire ./worker
 	UPDATE_DOCS=1 $(GO) test -C integration -count=1 -run '^TestGenerated$$' ./chart
 
