@@ -76,7 +76,7 @@ func newMetrics(meter metric.Meter, o Options) (*Metrics, error) {
 		series = maxTenants
 	}
 	m.events = newCounter(b.counter("hap_events_total", "Deliveries whose handling has ended, and waiting requests that were served."), series, m.eventLabels)
-	m.eventSeconds = newHistogram(b.histogram("hap_event_duration_seconds", "From the delivery of an event until it is settled.", eventBounds), pair("type", "outcome"))
+	m.eventSeconds = newHistogram(b.histogram("hap_event_duration_seconds", "From when a worker begins to handle an event until it is settled, without its time in the queue; of a waiting request, the last attempt to serve it.", eventBounds), pair("type", "outcome"))
 	m.decisions = newCounter(b.counter("hap_decisions_total", "Assignments made."), series, m.decisionLabels)
 	m.claims = newCounter(b.counter("hap_claims_total", "Claims of bindings at Gardener."), maxSeries, func(r observe.ClaimResult) []attribute.KeyValue {
 		return []attribute.KeyValue{attribute.String("result", string(r))}

@@ -69,7 +69,7 @@ func (m *Metrics) observe(b *builder) {
 		rules:     b.gauge("hap_rule_without_binding", "1 for every rule whose pool has no binding at all."),
 		inflight:  b.gauge("hap_inflight_events", "Events being handled now."),
 		consumer:  b.gauge("hap_consumer_up", "1 while the worker takes events, 0 while it starts or stops or its consumer is gone or delivers nothing."),
-		built:     b.gauge("hap_redis_built", "1 while Redis holds the pools, 0 while they must be rebuilt."),
+		built:     b.gauge("hap_redis_built", "1 while Redis holds the pools, 0 while it does not answer or they must be rebuilt."),
 
 		tenants:    m.perTenant,
 		exhaustion: b.seconds("hap_pool_exhaustion_seconds", "Time until no binding of the pool can be claimed, at the recent rate of claims."),
