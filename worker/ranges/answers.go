@@ -13,6 +13,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/compact"
 	"github.com/hap-worker/hap-worker/engine/network"
 	"github.com/hap-worker/hap-worker/events"
 	"github.com/hap-worker/hap-worker/ledger/storage"
@@ -21,31 +22,45 @@ import (
 // Answers collects from the ledger which runtimes have which blocks.
 type Answers struct {
 	known *account.Gathering
-	all   map[string][]answer // assignments by runtime, in the order of the ledger
-	Begun []events.Stored     // sealed extra replies: announced, and not stored
-	last  uint64              // sequence of the last reply that ReadAnswers has read
+	all   map[compact.ID]*kept // the last assignment of each runtime
+	Begun []events.Stored      // sealed extra replies: announced, and not stored
+	last  uint64               // sequence of the last reply that ReadAnswers has read
 
 	// What many answers have in common is kept once.
-	names  map[string]string
+	ids    compact.IDs
+	names  compact.Texts
 	lists  map[string][]string
 	labels map[string]map[string]string
 }
 
-// answer is the part of a stored assignment that network blocks need. Each cluster has at least one, so the rest of
-// the reply is not kept.
+// answer is the part of a stored assignment that network blocks need.
 type answer struct {
 	request  string
 	sequence int64 // of the decision
 	shoot    string
-	cluster  *events.Cluster // nil if the event described none
-	applied  []network.Applied
-	fault    error // why the blocks cannot be parsed; then applied is nil
+	described
+}
+
+// described is the part of an answer that only one with a cluster or blocks has.
+type described struct {
+	cluster *events.Cluster // nil if the event described none
+	applied []network.Applied
+	fault   error // why the blocks cannot be parsed; then applied is nil
+}
+
+// kept is an answer in memory. Each cluster has at least one, and there may be a million.
+type kept struct {
+	request    compact.ID
+	sequence   int64
+	shoot      string
+	*described       // nil for the zero value
+	earlier    *kept // the assignment of the same runtime before it in the ledger
 }
 
 func newAnswers() *Answers {
 	return &Answers{
-		known: account.NewGathering(), all: map[string][]answer{},
-		names: map[string]string{}, lists: map[string][]string{}, labels: map[string]map[string]string{},
+		known: account.NewGathering(), all: map[compact.ID]*kept{},
+		lists: map[string][]string{}, labels: map[string]map[string]string{},
 	}
 }
 
@@ -85,34 +100,53 @@ func (a *Answers) Take(stored events.Stored) {
 		}
 		return
 	case r.Status == events.StatusAssigned:
-		a.all[r.RuntimeID] = append(a.all[r.RuntimeID], a.keep(r))
+		a.keep(r.RuntimeID, a.answer(r))
 	}
-	fact := storage.FactOf(r).Answer()
-	fact.Pool, fact.Tenant, fact.Binding = a.once(fact.Pool), a.once(fact.Tenant), a.once(fact.Binding)
-	a.known.Answer(fact)
+	a.known.Answer(storage.FactOf(r).Answer())
 }
 
-// keep returns the part of an assignment that is kept.
-func (a *Answers) keep(r events.Reply) answer {
-	kept := answer{request: r.RequestID, sequence: cmp.Or(r.Decision, &events.Decision{}).Sequence, shoot: r.ShootName}
+// answer returns the part of an assignment that is kept.
+func (a *Answers) answer(r events.Reply) answer {
+	part := answer{request: r.RequestID, sequence: cmp.Or(r.Decision, &events.Decision{}).Sequence, shoot: r.ShootName}
 	if c := r.Cluster; c != nil {
-		kept.cluster = &events.Cluster{Name: c.Name, Namespace: a.once(c.Namespace), Purposes: a.list(c.Purposes), Labels: a.label(c.Labels)}
+		part.cluster = &events.Cluster{Name: c.Name, Namespace: a.names.Once(c.Namespace), Purposes: a.list(c.Purposes), Labels: a.label(c.Labels)}
 		if c.Name == r.ShootName {
-			kept.shoot = c.Name
+			part.shoot = c.Name
 		}
 	}
-	kept.applied, kept.fault = appliedOf(r.Network)
-	for i := range kept.applied {
-		rule := &kept.applied[i]
-		rule.Rule = a.once(rule.Rule)
+	part.applied, part.fault = appliedOf(r.Network)
+	for i := range part.applied {
+		rule := &part.applied[i]
+		rule.Rule = a.names.Once(rule.Rule)
 		for j := range rule.Blocks {
-			rule.Blocks[j].ID, rule.Blocks[j].Paths = a.once(rule.Blocks[j].ID), a.list(rule.Blocks[j].Paths)
+			rule.Blocks[j].ID, rule.Blocks[j].Paths = a.names.Once(rule.Blocks[j].ID), a.list(rule.Blocks[j].Paths)
 		}
 	}
-	return kept
+	return part
 }
 
-func (a *Answers) once(name string) string { return once(a.names, name, name) }
+func (a *Answers) keep(runtime string, part answer) {
+	id := a.ids.Of(runtime)
+	k := &kept{request: a.ids.Of(part.request), sequence: part.sequence, shoot: part.shoot, earlier: a.all[id]}
+	if d := part.described; d.cluster != nil || d.applied != nil || d.fault != nil {
+		k.described = &d
+	}
+	a.all[id] = k
+}
+
+// of returns the answers of a runtime, in the order of the ledger.
+func (a *Answers) of(runtime string) []answer {
+	var all []answer
+	for k := a.all[a.ids.Of(runtime)]; k != nil; k = k.earlier {
+		part := answer{request: a.ids.Text(k.request), sequence: k.sequence, shoot: k.shoot}
+		if k.described != nil {
+			part.described = *k.described
+		}
+		all = append(all, part)
+	}
+	slices.Reverse(all)
+	return all
+}
 
 func (a *Answers) list(l []string) []string { return once(a.lists, strings.Join(l, "\x00"), l) }
 
@@ -138,14 +172,15 @@ func (a *Answers) live(runtime string) ([]answer, bool) {
 	if a.known.State(runtime) != account.RuntimeAssigned {
 		return nil, false
 	}
-	return a.all[runtime], true
+	return a.of(runtime), true
 }
 
 // eachLive visits the runtimes that are still assigned.
 func (a *Answers) eachLive() iter.Seq2[string, []answer] {
 	return func(yield func(string, []answer) bool) {
-		for runtime, answers := range a.all {
-			if a.known.State(runtime) == account.RuntimeAssigned && !yield(runtime, answers) {
+		for id := range a.all {
+			runtime := a.ids.Text(id)
+			if answers, assigned := a.live(runtime); assigned && !yield(runtime, answers) {
 				return
 			}
 		}

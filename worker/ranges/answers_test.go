@@ -9,7 +9,7 @@ import (
 )
 
 // mostBytes is the most that an answer may occupy in memory: a landscape of a million clusters has as many.
-const mostBytes = 900
+const mostBytes = 700
 
 // What is kept of a ledger does not grow with all that its answers say.
 func TestAnswersAreSmall(t *testing.T) {

@@ -117,7 +117,7 @@ func (c *ClusterConfigs) bring(ctx context.Context, runtime string) (observe.Not
 	}
 	switch answers, _ := read.live(runtime); {
 	case read.gone(runtime):
-		n, _ := noteOf(runtime, read.all[runtime])
+		n, _ := noteOf(runtime, read.of(runtime))
 		return c.remove(ctx, n)
 	case len(answers) > 0:
 		n, noted := noteOf(runtime, answers)

@@ -161,7 +161,7 @@ func (x *Reconciler) begin(ctx context.Context, runtime string, answers []answer
 			}
 			// An event has taken this id: try the next one.
 		case events.StatusAssigned:
-			taken := newAnswers().keep(stored.Reply)
+			taken := newAnswers().answer(stored.Reply)
 			b.taken = &taken
 			return b, nil
 		default:

@@ -45,7 +45,7 @@ func TestExtendOfOneThatGoes(t *testing.T) {
 // serve lets one worker serve one runtime with its stored answers.
 func (x *extending) serve(e *Reconciler, runtime string) {
 	x.t.Helper()
-	answers := []answer{newAnswers().keep(x.archive.stored[x.subjects.Reply(runtime, "req-"+runtime)].Reply)}
+	answers := []answer{newAnswers().answer(x.archive.stored[x.subjects.Reply(runtime, "req-"+runtime)].Reply)}
 	if err := e.extend(x.t.Context(), e.Networks(), runtime, answers); err != nil {
 		x.t.Error(err)
 	}
