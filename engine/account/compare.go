@@ -82,7 +82,7 @@ func (c *comparison) known(id compact.ID, r resident) {
 	if p == nil || !p.built {
 		return
 	}
-	if r.found != nil && r.found.state == RuntimeAssigned && r.found.at == r.at && r.standing.state == RuntimeAssigned &&
+	if r.found != nil && r.found.state == RuntimeAssigned && r.found.at == r.at && r.state == RuntimeAssigned &&
 		r.placed && len(c.lodged[id]) == 0 && (r.shoot == 0 || c.names.Text(r.shoot) == r.at.binding) {
 		c.on.of(r.at.pool, r.at.binding).add(r.at.tenant) // as all but a few
 		return

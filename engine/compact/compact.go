@@ -28,7 +28,7 @@ func (t *Texts) Number(text string) uint32 {
 		}
 		text = strings.Clone(text)
 		t.texts = append(t.texts, text)
-		n = uint32(len(t.texts)) //nolint:gosec // G115: 2^32 texts do not fit into memory
+		n = uint32(len(t.texts)) // 2^32 texts do not fit into memory
 		t.numbers[text] = n
 	}
 	return n
