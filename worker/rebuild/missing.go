@@ -3,6 +3,7 @@ package rebuild
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,7 +22,7 @@ func (r *Rebuilder) missing(ctx context.Context) (unbuilt, error) {
 	}
 	known := len(places)
 	r.mu.Lock()
-	for pool := range r.asked {
+	for _, pool := range slices.Sorted(maps.Keys(r.asked)) { // the order of places is the order of calls
 		if !slices.Contains(places, pool) {
 			places = append(places, pool)
 		}
