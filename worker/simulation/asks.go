@@ -30,8 +30,8 @@ func (a asker) Wanted(pool string) {
 type passes struct{ p *process }
 
 func (s passes) Wanted()             { s.add(s.p.late.Wanted) }
-func (s passes) Soon(runtime string) { s.add(func() { s.p.late.Soon(runtime) }) }
-func (s passes) Freed()              { s.add(s.p.late.Freed) }
+func (s passes) Soon(runtime string) { s.add(func() { s.p.soon = time.Now(); s.p.late.Soon(runtime) }) }
+func (s passes) Freed()              { s.add(func() { s.p.soon = time.Now(); s.p.late.Freed() }) }
 
 func (s passes) add(ask func()) {
 	s.p.asks.mu.Lock()
@@ -39,8 +39,21 @@ func (s passes) add(ask func()) {
 	s.p.asks.ranges = append(s.p.asks.ranges, ask)
 }
 
+// again asks for one more pass after this one, if it follows a failed one and Soon or Freed may have asked for it during
+// the pause: whether the timer of that came before this pass began depends on the random length of the pause.
+func (p *process) again() {
+	if p.stumbled && time.Since(p.soon) <= time.Minute+rangesPause {
+		p.late.Wanted()
+		p.soon = time.Time{}
+	}
+	p.stumbled = false
+}
+
 // handOn passes the requests on, one after the other, except to loops that may be in a pause.
 func (p *process) handOn() {
+	if p.world.gate.Held(p) {
+		return
+	}
 	var due []func()
 	p.asks.mu.Lock()
 	if !p.pauses(p.rebuilds, rebuildPause) {

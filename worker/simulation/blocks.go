@@ -28,11 +28,11 @@ func allotted[T any](ctx context.Context, b blocks, op, arg string, do func(cont
 	if err != nil {
 		return out, err
 	}
-	return out, b.p.inForce(ctx, epochs)
+	return out, b.p.inForce(ctx, op+" "+arg, epochs)
 }
 
 func ranged[T any](ctx context.Context, b blocks, op, arg string, do func(context.Context, *memory.Ranges) (T, error)) (T, error) {
-	return ask(ctx, b.p, call{Port: gate.Redis, Op: op, Arg: arg, Write: true}, func(ctx context.Context) (T, error) { return do(ctx, b.p.redis.Load().ranges) })
+	return ask(ctx, b.p, call{Port: gate.Redis, Op: op, Arg: arg}, func(ctx context.Context) (T, error) { return do(ctx, b.p.redis.Load().Ranges) })
 }
 
 func (b blocks) Acquire(ctx context.Context, cluster, request string, rules []network.Rule) (network.Acquired, error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/worker/simulation/servers"
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
@@ -19,24 +20,24 @@ func (w *world) counted(r events.Reply) {
 	}
 	m := w.masters[0]
 	if all := slices.Concat(w.masters, w.former); len(all) > 1 {
-		at := slices.IndexFunc(all, func(m *master) bool { return w.inForce(m, r.Decision.Pool) })
+		at := slices.IndexFunc(all, func(m *servers.Master) bool { return w.inForce(m, r.Decision.Pool) })
 		if at < 0 {
 			return // no Redis has the pool with the epoch in force: it is being rebuilt
 		}
 		m = all[at]
 	}
-	rt, err := m.counters.RuntimeIn(context.Background(), r.Decision.Pool, r.RuntimeID)
+	rt, err := m.Counters.RuntimeIn(context.Background(), r.Decision.Pool, r.RuntimeID)
 	if err == nil && (rt.State != account.RuntimeAssigned || rt.Binding != r.Binding.Name) {
 		w.bad("I6 CountsTrue", "runtime %s is answered with %s, Redis has it %s on %q", r.RuntimeID, r.Binding.Name, rt.State, rt.Binding)
 	}
 }
 
 // inForce reports whether the record of epochs names the epochs that this Redis has for the places.
-func (w *world) inForce(m *master, places ...string) bool {
+func (w *world) inForce(m *servers.Master, places ...string) bool {
 	ctx := context.Background()
 	found, err := w.ledger.Epochs(ctx)
 	w.must(err)
-	epochs, err := m.counters.Epochs(ctx, places...)
+	epochs, err := m.Counters.Epochs(ctx, places...)
 	w.must(err)
 	for _, place := range places {
 		if epochs[place] == "" || epochs[place] != found.Epochs[place] {
@@ -57,10 +58,10 @@ func (w *world) markedFreed(pool, binding string) {
 // consistent checks I6 within one Redis: the count of each binding is its number of runtimes. It runs after every
 // call that changes Redis, so it only sums up, in any order, and leaves the report to miscounted, which visits
 // the bindings by name.
-func (w *world) consistent(m *master) {
+func (w *world) consistent(m *servers.Master) {
 	for _, pool := range w.pools {
 		clear(w.tally)
-		err := m.counters.Each(context.Background(), pool.Name(), func(name string, rec account.Record) {
+		err := m.Counters.Each(context.Background(), pool.Name(), func(name string, rec account.Record) {
 			w.tally[name] += rec.Count
 		}, func(_ string, rt account.Runtime) {
 			if rt.State == account.RuntimeAssigned {
@@ -80,11 +81,11 @@ func (w *world) consistent(m *master) {
 }
 
 // miscounted reports the bindings that have a record whose count differs from their number of runtimes.
-func (w *world) miscounted(m *master) {
+func (w *world) miscounted(m *servers.Master) {
 	ctx := context.Background()
 	for _, pool := range w.pools {
 		counted := map[string]int{}
-		for rt, err := range m.counters.Runtimes(ctx, pool.Name()) {
+		for rt, err := range m.Counters.Runtimes(ctx, pool.Name()) {
 			if err != nil {
 				break
 			}
@@ -92,12 +93,12 @@ func (w *world) miscounted(m *master) {
 				counted[rt.Binding]++
 			}
 		}
-		for b, err := range m.counters.Bindings(ctx, pool.Name()) {
+		for b, err := range m.Counters.Bindings(ctx, pool.Name()) {
 			if err != nil {
 				break
 			}
 			if b.Count != counted[b.Binding] {
-				w.bad("I6 CountsTrue", "%s is counted %d and has %d runtimes in %s", b.Binding, b.Count, counted[b.Binding], m.name)
+				w.bad("I6 CountsTrue", "%s is counted %d and has %d runtimes in %s", b.Binding, b.Count, counted[b.Binding], m.Name)
 			}
 		}
 	}
@@ -105,10 +106,10 @@ func (w *world) miscounted(m *master) {
 
 // located checks that the directory names the pool of every assigned runtime: otherwise no deprovision finds
 // the runtime (I6). It skips unsealed runtimes, and those whose pool or bucket is not in force.
-func (w *world) located(m *master) {
+func (w *world) located(m *servers.Master) {
 	ctx := context.Background()
 	for _, pool := range w.pools {
-		for rt, err := range m.counters.Runtimes(ctx, pool.Name()) {
+		for rt, err := range m.Counters.Runtimes(ctx, pool.Name()) {
 			if err != nil {
 				break
 			}
@@ -121,7 +122,7 @@ func (w *world) located(m *master) {
 			if !w.inForce(m, pool.Name(), account.BucketOf(rt.ID)) {
 				continue // pool and bucket are built at different times, or one of them is not built
 			}
-			if place, err := m.counters.Place(ctx, rt.ID); err == nil && place.Pool != pool.Name() {
+			if place, err := m.Counters.Place(ctx, rt.ID); err == nil && place.Pool != pool.Name() {
 				w.bad("I6 CountsTrue", "runtime %s is on %s in pool %s, and the directory does not say so", rt.ID, rt.Binding, pool.Name())
 			}
 		}

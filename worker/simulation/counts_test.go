@@ -8,6 +8,7 @@ import (
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/worker/simulation/servers"
 )
 
 // consistent, which sums up in any order, and miscounted, which reports by name, find the same.
@@ -16,7 +17,7 @@ func TestConsistentFindsWhatMiscountedSays(t *testing.T) {
 	found := 0
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		m := newMaster("redis-a")
+		m := servers.NewMaster("redis-a")
 		pools := []engine.Pool{{HyperscalerType: "aws"}, {HyperscalerType: "gcp"}}
 		for _, pool := range pools[r.IntN(2):] { // one may not be built
 			s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
@@ -35,10 +36,10 @@ func TestConsistentFindsWhatMiscountedSays(t *testing.T) {
 				}
 				s.Bindings[binding] = account.Record{State: account.InUse, Tenant: "ga-1", Count: count}
 			}
-			if ok, err := m.counters.BeginRebuild(t.Context(), pool.Name(), "token", time.Time{}, 0); !ok || err != nil {
+			if ok, err := m.Counters.BeginRebuild(t.Context(), pool.Name(), "token", time.Time{}, 0); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
-			if ok, err := m.counters.Install(t.Context(), pool.Name(), "token", s); !ok || err != nil {
+			if ok, err := m.Counters.Install(t.Context(), pool.Name(), "token", s); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
 		}

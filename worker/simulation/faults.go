@@ -14,19 +14,28 @@ import (
 	eventstreams "github.com/hap-worker/hap-worker/events/streams"
 	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
+	"github.com/hap-worker/hap-worker/worker/simulation/servers"
 )
+
+// armed is a fault that waits for a call.
+type armed struct {
+	plans.Item
+
+	spares int // calls that it would meet and spares
+}
 
 // struck applies the first armed fault that meets the call, and reports whether there was one. It strikes
 // neither a pull nor a delivery.
 func (w *world) struck(c *call) bool {
-	at := slices.IndexFunc(w.armed, func(i plans.Item) bool {
-		return meets(c, i)
-	})
+	at := slices.IndexFunc(w.armed, func(a armed) bool { return meets(c, a.Item) })
 	if at < 0 || c.Op == opDeliver || c.Op == opAsk {
 		return false
 	}
+	if w.armed[at].spares--; w.armed[at].spares >= 0 {
+		return false
+	}
 	kind := w.armed[at].Kind
-	item := w.armed[at]
+	item := w.armed[at].Item
 	w.armed = slices.Delete(w.armed, at, at+1)
 	w.befell[kind]++
 	switch kind {
@@ -50,10 +59,12 @@ func (w *world) struck(c *call) bool {
 	return true
 }
 
-// settle waits until every goroutine is blocked. Then it passes on to the background loops what was asked of
-// them (handOn), and waits until these loops are blocked too.
+// settle waits until every goroutine is blocked, and none waits for its turn. Then it passes on to the background loops
+// what was asked of them (handOn), and waits until these loops are blocked too.
 func (w *world) settle() {
-	synctest.Wait()
+	for synctest.Wait(); w.gate.Next(); {
+		synctest.Wait()
+	}
 	w.gate.NoTurn()
 	for _, p := range w.processes {
 		p.handOn()
@@ -71,28 +82,22 @@ func (w *world) befall(i plans.Item) bool {
 		return w.ask(i)
 	}
 	alive := w.alive()
-	if len(alive) == 0 && slices.Contains(plans.OfProcesses, i.Kind) {
-		return false
+	if slices.Contains(plans.OfProcesses, i.Kind) {
+		return len(alive) > 0 && w.befallProcess(alive[i.N%len(alive)], i)
 	}
-	if calls := ofCalls[i.Kind]; calls > 0 {
-		w.armed = append(w.armed, slices.Repeat([]plans.Item{i}, calls)...)
+	for n := range ofCalls[i.Kind] {
+		a := armed{Item: i}
+		if i.Kind == plans.RebuildCut {
+			a.spares = (i.M>>4 + 17*n) % 48 // about as many as a rebuild makes
+		}
+		w.armed = append(w.armed, a)
+	}
+	if ofCalls[i.Kind] > 0 {
 		return false // counted when a call meets it
 	}
 	switch i.Kind {
-	case plans.Death:
-		return w.kill(alive[i.N%len(alive)], i)
-	case plans.Stopping:
-		return w.stop(alive[i.N%len(alive)])
 	case plans.Outage:
-		w.gate.GoesDown(gate.Ports[i.N%len(gate.Ports)], 1+i.M%20)
-	case plans.CacheLags:
-		alive[i.N%len(alive)].lagging = 20 + i.M%100
-	case plans.ClockJumps:
-		alive[i.N%len(alive)].skew.Store(int64(time.Duration(i.M%600-300) * time.Second))
-	case plans.Auditing:
-		alive[i.N%len(alive)].audit()
-	case plans.Forgetting:
-		return w.forget(alive[i.N%len(alive)])
+		w.gate.GoesDown(nil, gate.Ports[i.N%len(gate.Ports)], 1+i.M%20)
 	case plans.Reconfigured:
 		w.settings.Several, w.settings.Timeout, w.settings.Led = i.N%2 == 0, time.Duration(30+i.M%120)*time.Second, i.M%4 == 0
 		if w.settings.Limit > 0 {
@@ -110,6 +115,8 @@ func (w *world) befall(i plans.Item) bool {
 		for _, p := range alive {
 			passes{p}.Wanted()
 		}
+	case plans.SecretGone:
+		return w.bar(i)
 	case plans.Quiet:
 		w.rest()
 		w.healing = false
@@ -117,63 +124,6 @@ func (w *world) befall(i plans.Item) bool {
 		return w.befallNATS(i) || w.befallRedis(i) || w.befallLabels(i) || w.befallRequests(i)
 	}
 	w.note("fault", string(i.Kind), "", "")
-	return true
-}
-
-// reconfigure has the processes apply the settings. In one case of three, one process does so only at its
-// next sweep.
-func (w *world) reconfigure(i plans.Item) {
-	for n, p := range w.alive() {
-		if p.behind = true; i.M%3 > 0 || i.N%w.plan.Workers != n {
-			p.takeUp()
-		}
-	}
-}
-
-// takeUp makes a process apply the current settings, as a worker does when it has seen its configuration change. It
-// does nothing if the process has them already.
-func (p *process) takeUp() {
-	if p.behind {
-		p.behind = false
-		p.live.Set(p.world.settings.Decisions())
-		p.worker.Wake()
-		synctest.Wait()
-	}
-}
-
-// kill ends a process at whatever call it is in, and starts another. In one case of four, the writes that it had
-// sent still take effect.
-func (w *world) kill(p *process, i plans.Item) bool {
-	w.note("fault", p.name, "dies", "")
-	p.dead.Store(true)
-	p.iterator.Stop()
-	p.cancel()
-	synctest.Wait()
-	for _, c := range w.gate.Drop(p) {
-		if c.Write && i.M%4 == 0 {
-			w.effect(c, "its process is dead")
-		}
-	}
-	w.processes = append(w.processes, w.start(1+i.N%w.plan.Workers))
-	return true
-}
-
-// stop stops a process in order, as an upgrade does, and starts another.
-func (w *world) stop(p *process) bool {
-	w.note("fault", p.name, "is stopped", "")
-	p.ended.Store(true)
-	go p.worker.Stop()
-	time.AfterFunc(2*drain, p.cancel)
-	synctest.Wait()
-	w.processes = append(w.processes, w.start(len(w.processes)%w.plan.Workers+1))
-	return true
-}
-
-// forget lets nearly twice the retention time pass, and then starts retention.
-func (w *world) forget(p *process) bool {
-	w.pass(int(2 * keep / moment))
-	p.forget()
-	w.note("fault", string(plans.Forgetting), "", "")
 	return true
 }
 
@@ -217,27 +167,27 @@ func (w *world) befallRedis(i plans.Item) bool {
 	m := w.masters[0]
 	switch i.Kind {
 	case plans.RedisEmpty:
-		*m = *newMaster(m.name)
+		*m = *servers.NewMaster(m.Name)
 	case plans.KeyLost:
 		w.lost(m, i.M)
 	case plans.RedisFull:
-		w.gate.GoesDown(gate.RedisWrites, 1+i.M%40)
+		w.gate.GoesDown(nil, gate.RedisWrites, 1+i.M%40)
 	case plans.RedisOlder, plans.FailOver, plans.FailBack:
 		if w.older == nil {
 			return false
 		}
-		*m = *w.older.copy(m.name)
-		m.restart() // after a fail-over and back, too: the server has another replication history (rule 1)
+		*m = *w.older.Copy(m.Name)
+		m.Restart() // after a fail-over and back, too: the server has another replication history (rule 1)
 	case plans.TwoMasters:
 		if len(w.masters) > 1 {
 			return false
 		}
-		other := m.copy("redis-b")
+		other := m.Copy("redis-b")
 		if i.N%3 == 0 {
-			other = newMaster("redis-b") // not a replica: another Pod under the same name
+			other = servers.NewMaster("redis-b") // not a replica: another Pod under the same name
 		}
-		other.restart()
-		w.masters = []*master{other, m}
+		other.Restart()
+		w.masters = []*servers.Master{other, m}
 		for n, p := range w.alive() {
 			if (n+i.N)%2 == 0 {
 				p.redis.Store(other)
@@ -364,6 +314,18 @@ func (w *world) befallLabels(i plans.Item) bool {
 		return true
 	}
 	return false
+}
+
+// bar has Gardener refuse writes on a binding for a while, as it does while the Secret of the binding is gone.
+func (w *world) bar(i plans.Item) bool {
+	found := w.bindings(func(engine.Binding) bool { return true })
+	if len(found) == 0 {
+		return false
+	}
+	b := found[i.N%len(found)]
+	w.barred[b.Name] = 5 + i.M%120
+	w.note("fault", string(i.Kind), b.Name, "")
+	return true
 }
 
 // befallRequests publishes requests that no publisher should make, and very large ones.

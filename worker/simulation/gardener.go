@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"github.com/hap-worker/hap-worker/engine"
@@ -28,13 +29,16 @@ func (l *landscape) Get(ctx context.Context, name string) (engine.Binding, error
 }
 
 func (l *landscape) write(ctx context.Context, op string, seen engine.Binding, do func(context.Context, engine.Binding) (engine.Binding, error)) (engine.Binding, error) {
-	return ask(ctx, l.p, call{Port: gate.Gardener, Op: op, Arg: seen.Name, Write: true}, func(ctx context.Context) (engine.Binding, error) {
+	return ask(ctx, l.p, call{Port: gate.Gardener, Op: op, Arg: seen.Name}, func(ctx context.Context) (engine.Binding, error) {
 		if l.p.world.off("version") { // without rule 2: the binding is overwritten, whatever its version
 			now, err := l.p.world.garden.Get(ctx, seen.Name)
 			if err != nil {
 				return now, err
 			}
 			seen = now
+		}
+		if l.p.world.barred[seen.Name] > 0 {
+			return engine.Binding{}, fmt.Errorf("its Secret is gone: %w", engine.ErrRefused)
 		}
 		return do(ctx, seen)
 	})

@@ -251,22 +251,10 @@ func (w *world) askLarge(i plans.Item) bool {
 		return false
 	}
 	rt := &client{id: plans.Runtimes[len(w.truth.runtimes)], tenant: plans.Tenants[i.N%w.plan.Tenants], plan: "aws"}
-	labels := map[string]string{}
 	e := events.Event{Type: events.TypeProvision, ID: w.id("p"), Source: "/broker", RuntimeID: rt.id, Provision: &events.Provision{
-		RuntimeID: rt.id, GlobalAccountID: rt.tenant, Plan: rt.plan, Cluster: &events.Cluster{Name: "c-" + rt.id, Namespace: "garden", Labels: labels},
+		RuntimeID: rt.id, GlobalAccountID: rt.tenant, Plan: rt.plan, Cluster: &events.Cluster{Name: "c-" + rt.id, Namespace: "garden"},
 	}}
-	add := func(n int) {
-		for range n {
-			labels[fmt.Sprintf("label-%05d", len(labels))] = strings.Repeat("v", 60)
-		}
-	}
-	add(100)
-	few, err := events.EncodeEvent(e)
-	w.must(err)
-	add(100)
-	more, err := events.EncodeEvent(e)
-	w.must(err)
-	add((events.MaxMessage - len(more)) / ((len(more) - len(few)) / 100))
+	w.must(plans.Fill(e))
 	w.truth.runtimes = append(w.truth.runtimes, rt)
 	return w.publish(e) != nil
 }

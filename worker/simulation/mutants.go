@@ -5,7 +5,6 @@ package simulation
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -13,6 +12,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/rebuild"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
+	"github.com/hap-worker/hap-worker/worker/simulation/servers"
 )
 
 // asked returns an assign request as Redis gets it: unchanged, unless a mutant changes it.
@@ -75,26 +75,26 @@ func (w *world) token(ctx context.Context, c *memory.Counters, place, token stri
 
 // lost makes a Redis server lose one place. With the mutant "key", the place then looks new and empty, if it was
 // built.
-func (w *world) lost(m *master, n int) {
+func (w *world) lost(m *servers.Master, n int) {
 	ctx, places := context.Background(), slices.Clone(plans.Directories)
 	for _, pool := range w.pools {
 		places = append(places, pool.Name())
 	}
 	place := places[n%len(places)]
-	epochs, err := m.counters.Epochs(ctx, place)
+	epochs, err := m.Counters.Epochs(ctx, place)
 	w.must(err)
-	_, err = m.counters.Discard(ctx, place)
+	_, err = m.Counters.Discard(ctx, place)
 	w.must(err)
 	if !w.off("key") || epochs[place] == "" {
 		return
 	}
 	// Without rule 1, a lost place looks like a new, empty one.
-	_, err = m.counters.BeginRebuild(ctx, place, epochs[place], w.processes[0].now(), 0)
+	_, err = m.Counters.BeginRebuild(ctx, place, epochs[place], w.processes[0].now(), 0)
 	w.must(err)
 	if account.IsBucket(place) {
-		_, err = m.counters.InstallBucket(ctx, place, epochs[place], account.Directory{})
+		_, err = m.Counters.InstallBucket(ctx, place, epochs[place], account.Directory{})
 	} else {
-		_, err = m.counters.Install(ctx, place, epochs[place], account.Snapshot{})
+		_, err = m.Counters.Install(ctx, place, epochs[place], account.Snapshot{})
 	}
 	w.must(err)
 }
@@ -102,7 +102,7 @@ func (w *world) lost(m *master, n int) {
 // sealed returns the ledger as a rebuild reads it.
 func (w *world) sealed(l *storage.Ledger) rebuild.Ledger {
 	if w.off("highest") { // without rule 13 (d): the newest reply counts, not the one with the highest sequence
-		return newest{l}
+		return servers.Newest{Ledger: l}
 	}
 	return l
 }
@@ -114,52 +114,4 @@ func (l looksAway) Wanted(pool string) {
 	if pool != "" || !l.p.world.off("looks") { // without rule 15: the epochs of idle pools are not checked
 		l.asker.Wanted(pool)
 	}
-}
-
-// alwaysBuilt is the epoch of the silent buckets (plans.Silent), which the simulation does not rebuild.
-var alwaysBuilt = account.FencedEpoch("silent")
-
-// record is the record of the epochs in force, as a rebuild reads and writes it.
-type record struct {
-	*storage.Ledger
-
-	last storage.EpochRecord // the last read, cached; never modified
-}
-
-func (r *record) Epochs(ctx context.Context) (storage.EpochRecord, error) {
-	found, err := r.Ledger.Epochs(ctx)
-	if err == nil && r.last.Epochs != nil && r.last.Sequence == found.Sequence {
-		return r.last, nil
-	}
-	epochs := make(account.Epochs, account.Buckets+len(found.Epochs))
-	maps.Copy(epochs, found.Epochs)
-	for n := range account.Buckets {
-		if place := account.BucketName(n); plans.Silent(place) {
-			epochs[place] = alwaysBuilt
-		}
-	}
-	found.Epochs = epochs
-	if err == nil {
-		r.last = found
-	}
-	return found, err
-}
-
-func (r *record) SetEpochs(ctx context.Context, epochs account.Epochs, follows uint64) (uint64, error) {
-	maps.DeleteFunc(epochs, func(place, _ string) bool { return plans.Silent(place) })
-	return r.Ledger.SetEpochs(ctx, epochs, follows)
-}
-
-// newest renumbers the replies in stream order, so that the newest counts as the highest.
-type newest struct{ *storage.Ledger }
-
-func (n newest) Facts(ctx context.Context, visit func(storage.Fact) error) error {
-	sequence := int64(0)
-	return n.Ledger.Facts(ctx, func(f storage.Fact) error {
-		sequence++
-		if f.Sequence > 0 {
-			f.Sequence = sequence
-		}
-		return visit(f)
-	})
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/reconcile"
 	"github.com/hap-worker/hap-worker/worker/retention"
 	"github.com/hap-worker/hap-worker/worker/simulation/gate"
+	"github.com/hap-worker/hap-worker/worker/simulation/servers"
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
@@ -49,6 +50,7 @@ const (
 	opAssign  = "assign"
 	opInstall = "install"
 	opPools   = trace.Pools
+	opState   = "state of"
 
 	opLocateAndAssign = "locate and assign"
 )
@@ -74,7 +76,7 @@ type process struct {
 	extends         string // the actor of its passes over network ranges
 	dead            atomic.Bool
 	ended           atomic.Bool // it was stopped
-	redis           atomic.Pointer[master]
+	redis           atomic.Pointer[servers.Master]
 	skew            atomic.Int64 // of its clock, in nanoseconds
 
 	fence     *fence.Fence
@@ -91,18 +93,21 @@ type process struct {
 	watched []watched // events that its watch has not delivered yet
 	lagging int       // moments during which its watch delivers nothing
 
-	asks      asks
-	labels    *reconcile.Labels
-	sweeping  sweeping
-	sweeps    int
-	looked    int // the number of the last sweep that has asked for the pools
-	sweepPool engine.Pool
-	nextSweep time.Time
-	nextServe time.Time
-	mu        sync.Mutex        // protects marks and handled
-	marks     map[string]vacant // bindings that a sweep wants marked
-	passes    int               // the number of the last audit or the like, to name its actor
-	handled   map[string]int    // deliveries by event, to name their actors
+	asks       asks
+	labels     *reconcile.Labels
+	sweeping   sweeping
+	sweeps     int
+	rebuilding bool      // its rebuild has changed something
+	stumbled   bool      // a call of its pass over network ranges has failed
+	soon       time.Time // when a cluster was last asked for that a pass has to serve soon
+	looked     int       // the number of the last sweep that has asked for the pools
+	sweepPool  engine.Pool
+	nextSweep  time.Time
+	nextServe  time.Time
+	mu         sync.Mutex        // protects marks and handled
+	marks      map[string]vacant // bindings that a sweep wants marked
+	passes     int               // the number of the last audit or the like, to name its actor
+	handled    map[string]int    // deliveries by event, to name their actors
 }
 
 // sweeping is the last sweep over all labels of a pool that has begun.
@@ -148,7 +153,7 @@ func (w *world) start(number int) *process {
 	p.fence = fence.New(seen{p, ledger}, observe.Observer{})
 	p.rebuilder = &rebuild.Rebuilder{
 		Builder: store{p}, Inventory: p.garden, Ledger: w.sealed(ledger), Waiting: room.Addresses, Subjects: w.subjects, Now: p.now,
-		Record: &record{Ledger: ledger}, Reconnect: p.reconnect,
+		Record: &servers.Record{Ledger: ledger}, Reconnect: p.reconnect,
 	}
 	if w.plan.Seed%2 == 1 {
 		p.rebuilder.MostUnknown = -1
@@ -183,11 +188,13 @@ func (s seen) Epochs(ctx context.Context) (storage.EpochRecord, error) {
 	return s.ledger.Epochs(gate.As(ctx, s.p.looks))
 }
 
-func (p *process) inForce(ctx context.Context, epochs account.Epochs) error {
+// inForce asks the fence. about tells the calls of an actor apart: one look of the fence may serve several.
+func (p *process) inForce(ctx context.Context, about string, epochs account.Epochs) error {
 	if p.world.off("fence") {
 		return nil
 	}
 	err := p.fence.InForce(ctx, epochs)
+	p.world.gate.InTurn(p, gate.Actor(ctx)+" "+about)
 	p.world.gate.Returned(gate.Actor(ctx)) // the fence may have waited for calls of another actor
 	return err
 }

@@ -4,28 +4,22 @@ import (
 	"context"
 	"iter"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
+	"github.com/hap-worker/hap-worker/worker/simulation/servers"
 )
-
-// bucketOf is the bucket of a runtime in the directory, as a list of places.
-func bucketOf(runtime string) []string { return []string{account.BucketOf(runtime)} }
 
 // store is Redis as one process sees it.
 type store struct{ p *process }
 
-func (s store) at() *memory.Counters { return s.p.redis.Load().counters }
-
-// heard returns the places without the silent buckets.
-func heard(places []string) []string { return slices.DeleteFunc(slices.Clone(places), plans.Silent) }
+func (s store) at() *memory.Counters { return s.p.redis.Load().Counters }
 
 func scripted[T any](ctx context.Context, s store, op, arg string, do func(context.Context, *memory.Counters) (T, error)) (T, error) {
-	return ask(ctx, s.p, call{Port: gate.Redis, Op: op, Arg: arg, Write: true}, func(ctx context.Context) (T, error) { return do(ctx, s.at()) })
+	return ask(ctx, s.p, call{Port: gate.Redis, Op: op, Arg: arg}, func(ctx context.Context) (T, error) { return do(ctx, s.at()) })
 }
 
 // decided is scripted for operations whose results have effects outside of Redis. It returns an error if the epochs
@@ -42,17 +36,17 @@ func decided[T any](
 	if err != nil || account.Contained(op) {
 		return out, err
 	}
-	return out, s.p.inForce(ctx, epochs)
+	return out, s.p.inForce(ctx, op+" "+arg, epochs)
 }
 
 func (s store) Locate(ctx context.Context, runtime, pool string) (account.Place, error) {
-	return decided(ctx, s, "locate", runtime, bucketOf(runtime), func(ctx context.Context, c *memory.Counters) (account.Place, error) {
+	return decided(ctx, s, "locate", runtime, plans.BucketOf(runtime), func(ctx context.Context, c *memory.Counters) (account.Place, error) {
 		return c.Locate(ctx, runtime, pool)
 	})
 }
 
 func (s store) Place(ctx context.Context, runtime string) (account.Place, error) {
-	return decided(ctx, s, "place", runtime, bucketOf(runtime), func(ctx context.Context, c *memory.Counters) (account.Place, error) { return c.Place(ctx, runtime) })
+	return decided(ctx, s, "place", runtime, plans.BucketOf(runtime), func(ctx context.Context, c *memory.Counters) (account.Place, error) { return c.Place(ctx, runtime) })
 }
 
 func (s store) Status(ctx context.Context, place string) (account.Status, error) {
@@ -66,8 +60,8 @@ func (s store) Assign(ctx context.Context, pool string, r account.Request) (acco
 }
 
 func (s store) LocateAndAssign(ctx context.Context, pool string, r account.Request) (account.Decision, error) {
-	return decided(ctx, s, opLocateAndAssign, r.Runtime, append(bucketOf(r.Runtime), pool), func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
-		if s.p.world.off("half") && s.p.world.gate.IsDown(gate.RedisWrites) {
+	return decided(ctx, s, opLocateAndAssign, r.Runtime, append(plans.BucketOf(r.Runtime), pool), func(ctx context.Context, c *memory.Counters) (account.Decision, error) {
+		if s.p.world.off("half") && s.p.world.gate.IsDown(nil, gate.RedisWrites) {
 			return c.Assign(ctx, pool, s.p.world.asked(r))
 		}
 		return s.p.world.assigned(pool, r)(c.LocateAndAssign(ctx, pool, s.p.world.asked(r)))
@@ -92,7 +86,7 @@ func (s store) Leave(ctx context.Context, place account.Place, runtime, request,
 }
 
 func (s store) MovePlace(ctx context.Context, runtime string, from, to account.Place) (bool, error) {
-	return decided(ctx, s, "move place", runtime+" to "+to.Pool, bucketOf(runtime), func(ctx context.Context, c *memory.Counters) (bool, error) {
+	return decided(ctx, s, "move place", runtime+" to "+to.Pool, plans.BucketOf(runtime), func(ctx context.Context, c *memory.Counters) (bool, error) {
 		return c.MovePlace(ctx, runtime, from, to)
 	})
 }
@@ -124,7 +118,7 @@ func (s store) Revoke(ctx context.Context, pool string, claim account.Claim) (bo
 }
 
 func (s store) Depart(ctx context.Context, runtime string) (account.Place, error) {
-	return decided(ctx, s, "depart", runtime, bucketOf(runtime), func(ctx context.Context, c *memory.Counters) (account.Place, error) { return c.Depart(ctx, runtime) })
+	return decided(ctx, s, "depart", runtime, plans.BucketOf(runtime), func(ctx context.Context, c *memory.Counters) (account.Place, error) { return c.Depart(ctx, runtime) })
 }
 
 func (s store) ReleaseRuntime(ctx context.Context, place account.Place, runtime, tenant string) (account.Departure, error) {
@@ -304,7 +298,7 @@ func (s store) Raise(ctx context.Context, pool string, sequence int64) (bool, er
 
 func (s store) Built(ctx context.Context, places ...string) (map[string]bool, error) {
 	return scripted(ctx, s, opBuilt, "", func(ctx context.Context, c *memory.Counters) (map[string]bool, error) {
-		built, err := c.Built(ctx, heard(places)...)
+		built, err := c.Built(ctx, plans.Heard(places)...)
 		for _, place := range places {
 			if err == nil && plans.Silent(place) {
 				built[place] = true
@@ -316,7 +310,7 @@ func (s store) Built(ctx context.Context, places ...string) (map[string]bool, er
 
 func (s store) Epochs(ctx context.Context, places ...string) (account.Epochs, error) {
 	return scripted(ctx, s, opBuilt, "", func(ctx context.Context, c *memory.Counters) (account.Epochs, error) {
-		known, err := c.Epochs(ctx, heard(places)...)
+		known, err := c.Epochs(ctx, plans.Heard(places)...)
 		if err != nil {
 			return nil, err
 		}
@@ -324,7 +318,7 @@ func (s store) Epochs(ctx context.Context, places ...string) (account.Epochs, er
 		maps.Copy(epochs, known)
 		for _, place := range places {
 			if plans.Silent(place) {
-				epochs[place] = alwaysBuilt // so that no rebuild starts for them
+				epochs[place] = servers.AlwaysBuilt // so that no rebuild starts for them
 			}
 		}
 		return epochs, nil

@@ -102,6 +102,7 @@ func (w *world) heal() {
 	w.healing = true
 	w.armed = nil
 	w.gate.AllUp()
+	clear(w.barred)
 	w.gate.Moment(1 << 20)
 	w.must(w.broker.Setup())
 	w.former = append(w.former, w.masters[1:]...)
@@ -158,7 +159,7 @@ func (w *world) facts() (f promises.Facts, built bool) {
 		return nil
 	}))
 	for _, pool := range w.pools {
-		err := m.counters.Each(ctx, pool.Name(), func(name string, rec account.Record) { f.Records[promises.In{Pool: pool.Name(), Binding: name}] = rec }, func(id string, rt account.Runtime) {
+		err := m.Counters.Each(ctx, pool.Name(), func(name string, rec account.Record) { f.Records[promises.In{Pool: pool.Name(), Binding: name}] = rec }, func(id string, rt account.Runtime) {
 			f.Runtimes[id] = append(f.Runtimes[id], promises.Runtime{Pool: pool.Name(), Runtime: rt})
 		})
 		if err != nil {
@@ -178,7 +179,7 @@ func (w *world) facts() (f promises.Facts, built bool) {
 		}
 	}
 	if w.plan.Networks {
-		state, err := m.ranges.State(ctx)
+		state, err := m.Ranges.State(ctx)
 		if err != nil {
 			w.bad("I8 NothingLost", "the network ranges are not built")
 			return f, false
@@ -236,7 +237,7 @@ func (w *world) waitingAtRest() {
 			continue
 		}
 		free := w.bindings(func(b engine.Binding) bool {
-			rec, err := w.masters[0].counters.Binding(context.Background(), r.Pool, b.Name)
+			rec, err := w.masters[0].Counters.Binding(context.Background(), r.Pool, b.Name)
 			return err == nil && b.Pool().Name() == r.Pool && b.Tenant == "" && !b.Dirty && !b.HeldBack() && rec.State == account.Free &&
 				rec.Count == 0 // else another check says whether the runtimes on it are there (I6)
 		})
@@ -250,7 +251,7 @@ func (w *world) waitingAtRest() {
 // pool or is gone there. Such a request moves to no other pool (rule 16): it is answered when there are
 // blocks for it, or at its deadline.
 func (w *world) stays(r storage.WaitingRequest) bool {
-	rt, err := w.masters[0].counters.RuntimeIn(context.Background(), r.Pool, r.Event.RuntimeID)
+	rt, err := w.masters[0].Counters.RuntimeIn(context.Background(), r.Pool, r.Event.RuntimeID)
 	return err == nil && w.networkFull(r.Event.RuntimeID) && (rt.State == account.RuntimeGone || rt.State == account.RuntimeAssigned)
 }
 
@@ -266,7 +267,7 @@ func (w *world) networkFull(runtime string) bool {
 	if !w.plan.Networks {
 		return false
 	}
-	_, err := w.masters[0].ranges.Copy().Acquire(context.Background(), runtime, "probe", w.Config().Rules)
+	_, err := w.masters[0].Ranges.Copy().Acquire(context.Background(), runtime, "probe", w.Config().Rules)
 	return err != nil
 }
 
@@ -279,7 +280,7 @@ func (w *world) holdsBack(r storage.WaitingRequest) bool {
 		return w.truth.edited[b.Name] || b.Dirty && w.countsDeparted(r.Pool, b.Name)
 	}
 	return slices.ContainsFunc(w.bindings(barred), func(b engine.Binding) bool {
-		rec, _ := w.masters[0].counters.Binding(context.Background(), r.Pool, b.Name)
+		rec, _ := w.masters[0].Counters.Binding(context.Background(), r.Pool, b.Name)
 		return b.Tenant == tenant || rec.Tenant == tenant
 	})
 }
@@ -290,7 +291,7 @@ func (w *world) countsDeparted(pool, binding string) bool {
 		if !l.leaves || !w.truth.excused[l.runtime] {
 			continue
 		}
-		if rt, err := w.masters[0].counters.RuntimeIn(context.Background(), pool, l.runtime); err == nil && rt.State == account.RuntimeAssigned && rt.Binding == binding {
+		if rt, err := w.masters[0].Counters.RuntimeIn(context.Background(), pool, l.runtime); err == nil && rt.State == account.RuntimeAssigned && rt.Binding == binding {
 			return true
 		}
 	}

@@ -20,6 +20,7 @@ type Result struct {
 	Steps     int
 	Moments   int
 	Befell    map[plans.Kind]int
+	Called    map[string]int // calls that the scheduler chose, by operation
 }
 
 // Brief returns the violation, the plan, and at most 60 steps of the trace, chosen by the violation.
@@ -63,7 +64,7 @@ func play(plan plans.Plan, mutant string) Result {
 			break
 		}
 		if keepsOld && w.random.IntN(4) == 0 {
-			w.older = w.masters[0].copy("older")
+			w.older = w.masters[0].Copy("older")
 		}
 		if w.befall(item) {
 			w.befell[item.Kind]++
@@ -75,6 +76,6 @@ func play(plan plans.Plan, mutant string) Result {
 	}
 	w.end()
 	return Result{
-		Plan: plan, Violation: w.violation, Trace: w.trace, Events: done, Steps: w.steps, Moments: w.moments, Befell: w.befell,
+		Plan: plan, Violation: w.violation, Trace: w.trace, Events: done, Steps: w.steps, Moments: w.moments, Befell: w.befell, Called: w.called,
 	}
 }

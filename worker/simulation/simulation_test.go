@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	goruntime "runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,24 +53,30 @@ func TestHistories(t *testing.T) {
 		t.Error(rest)
 	}
 	if missing := r.Missing(plans.Faults); n >= 1000 && len(missing) > 0 {
-		t.Errorf("never came: %v", missing)
+		t.Errorf("never came: %q", missing)
 	}
 }
 
-// TestSameSeedSameTrace plays 40 seeds twice each: half of them with all faults, the others with few, among
-// which consumer and stream are deleted.
+// TestSameSeedSameTrace plays 40 seeds twice each, or HAP_SIMULATION_TWICE: half of them with all faults, the others
+// with few, among which consumer and stream are deleted. Of seeds from HAP_SIMULATION_SEED on, all draw from all faults.
 func TestSameSeedSameTrace(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(40) {
-		kinds := plans.Faults
-		if seed%2 > 0 {
-			kinds = []plans.Kind{plans.ConsumerGone, plans.StreamGone, plans.Death, plans.Delay}
-		}
-		plan := plans.Draw(seed, kinds)
-		first, second := simulation.Play(t, plan, ""), simulation.Play(t, plan, "")
-		if first.Trace.Hash != second.Trace.Hash {
-			t.Errorf("seed %d has two traces, of %d and of %d steps", seed, first.Steps, second.Steps)
-		}
+	from, n := uint64(number(t, "HAP_SIMULATION_SEED", 0)), number(t, "HAP_SIMULATION_TWICE", 40)
+	for part := range goruntime.GOMAXPROCS(0) {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			for seed := from + uint64(part); seed < from+uint64(n); seed += uint64(goruntime.GOMAXPROCS(0)) {
+				kinds := plans.Faults
+				if from == 0 && seed%2 > 0 {
+					kinds = []plans.Kind{plans.ConsumerGone, plans.StreamGone, plans.Death, plans.Delay}
+				}
+				plan := plans.Draw(seed, kinds)
+				first, second := simulation.Play(t, plan, ""), simulation.Play(t, plan, "")
+				if first.Trace.Hash != second.Trace.Hash {
+					t.Errorf("seed %d has two traces: %s", seed, first.Trace.Parting(&second.Trace))
+				}
+			}
+		})
 	}
 	if a, b := simulation.Play(t, plans.Draw(1, plans.Faults), ""), simulation.Play(t, plans.Draw(2, plans.Faults), ""); a.Trace.Hash == b.Trace.Hash {
 		t.Error("two seeds have one trace")

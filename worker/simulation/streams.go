@@ -30,7 +30,7 @@ func (s server) Message(ctx context.Context, stream string, q eventstreams.Query
 }
 
 func (s server) State(ctx context.Context, stream string) (jetstream.StreamState, error) {
-	return ask(ctx, s.p, call{Port: gate.NATS, Op: "state of", Arg: stream}, func(ctx context.Context) (jetstream.StreamState, error) {
+	return ask(ctx, s.p, call{Port: gate.NATS, Op: opState, Arg: stream}, func(ctx context.Context) (jetstream.StreamState, error) {
 		return s.p.world.broker.State(ctx, stream)
 	})
 }
@@ -75,13 +75,13 @@ func (s server) Walk(ctx context.Context, stream string, after uint64, visit fun
 }
 
 func (s server) Publish(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
-	return ask(ctx, s.p, call{Port: gate.NATS, Op: "publish", Arg: msg.Subject, Write: true}, func(ctx context.Context) (*jetstream.PubAck, error) {
+	return ask(ctx, s.p, call{Port: gate.NATS, Op: "publish", Arg: msg.Subject}, func(ctx context.Context) (*jetstream.PubAck, error) {
 		return s.p.world.store(ctx, msg)
 	})
 }
 
 func (s server) Purge(ctx context.Context, stream, subjects string, upTo uint64) error {
-	_, err := ask(ctx, s.p, call{Port: gate.NATS, Op: "purge " + stream, Arg: subjects, Write: true}, func(ctx context.Context) (any, error) {
+	_, err := ask(ctx, s.p, call{Port: gate.NATS, Op: "purge " + stream, Arg: subjects}, func(ctx context.Context) (any, error) {
 		err := s.p.world.broker.Purge(ctx, stream, subjects, upTo)
 		if stream == events.StreamReplies && err == nil {
 			s.p.world.forgotten(ctx, subjects)
@@ -93,7 +93,7 @@ func (s server) Purge(ctx context.Context, stream, subjects string, upTo uint64)
 
 // Send is fire and forget: it returns nil also if the process is dead or NATS is down, so that the message is lost.
 func (s server) Send(msg *nats.Msg) error {
-	if s.p.dead.Load() || s.p.world.gate.IsDown(gate.NATS) {
+	if s.p.dead.Load() || s.p.world.gate.IsDown(s.p, gate.NATS) {
 		return nil
 	}
 	return s.p.world.broker.Send(msg)
@@ -185,7 +185,7 @@ func (m *message) TermWithReason(reason string) error {
 }
 
 func (m *message) InProgress() error {
-	if m.p.dead.Load() || m.p.world.gate.IsDown(gate.NATS) {
+	if m.p.dead.Load() || m.p.world.gate.IsDown(m.p, gate.NATS) || m.p.world.gate.Held(m.p) {
 		return nil
 	}
 	return m.Msg.InProgress()

@@ -70,7 +70,7 @@ func (t *truth) init() {
 // replied is called for each reply that is stored: it checks the reply against the invariants, and records it.
 func (w *world) replied(subject string, r events.Reply) {
 	t := &w.truth
-	w.note("ledger", r.RequestID, "is "+string(r.Status), replyDetails(r))
+	w.note("ledger", r.RequestID, "is "+string(r.Status), trace.Reply(r))
 	if was, final := t.final[subject]; final {
 		w.bad("I7 OneAnswer", "%s was answered %s, and %s after that", r.RequestID, was.Status, r.Status)
 	}
@@ -342,23 +342,6 @@ func (w *world) freed(b engine.Binding, by string) {
 			w.bad("I3 OneTenant", "%s is released under runtime %s", binding, l.runtime)
 		}
 	}
-}
-
-func replyDetails(r events.Reply) string {
-	var said []string
-	if r.Binding != nil {
-		said = append(said, fmt.Sprintf("%s, claim %d", r.Binding.Name, r.Binding.Generation))
-	}
-	if r.Decision != nil {
-		said = append(said, fmt.Sprintf("decision %d of pool %s", r.Decision.Sequence, r.Decision.Pool))
-	}
-	for _, n := range r.Network {
-		said = append(said, n.CIDR)
-	}
-	if r.Error != nil {
-		said = append(said, string(r.Error.Code))
-	}
-	return strings.Join(said, ", ")
 }
 
 // forgotten records that retention has deleted a runtime's replies: later requests for it count as new (rule

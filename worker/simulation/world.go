@@ -22,6 +22,7 @@ import (
 	"github.com/hap-worker/hap-worker/worker/memory"
 	"github.com/hap-worker/hap-worker/worker/simulation/gate"
 	"github.com/hap-worker/hap-worker/worker/simulation/plans"
+	"github.com/hap-worker/hap-worker/worker/simulation/servers"
 	"github.com/hap-worker/hap-worker/worker/simulation/trace"
 )
 
@@ -43,21 +44,23 @@ type world struct {
 	broker   *memory.Broker
 	ledger   *storage.Ledger // as the checks read it
 	garden   *memory.Gardener
-	masters  []*master // new processes connect to the first
-	former   []*master // masters until the faults ended: their decisions may count until a rebuild
-	older    *master   // the copy that was saved last
+	masters  []*servers.Master // new processes connect to the first
+	former   []*servers.Master // masters until the faults ended: their decisions may count until a rebuild
+	older    *servers.Master   // the copy that was saved last
 	settings plans.Settings
 	ranges   atomic.Pointer[network.Config]
 	pools    []engine.Pool
 
 	processes    []*process
 	incarnations int
-	armed        []plans.Item // faults that wait for a call
+	armed        []armed        // faults that wait for a call
+	barred       map[string]int // by binding: moments until Gardener takes writes on it again
 	healing      bool
 
 	truth     truth
 	tally     map[string]int // by binding: its count less its runtimes, for consistent
 	befell    map[plans.Kind]int
+	called    map[string]int          // by operation
 	known     map[string]events.Reply // decoded replies, by their bytes
 	trace     trace.Trace
 	violation string
@@ -66,7 +69,7 @@ type world struct {
 func newWorld(plan plans.Plan, mutant string) *world {
 	w := &world{
 		plan: plan, mutant: mutant, random: rand.New(rand.NewPCG(plan.Seed, 1)), gate: gate.New(),
-		tally: map[string]int{}, befell: map[plans.Kind]int{}, known: map[string]events.Reply{}, masters: []*master{newMaster("redis-a")},
+		tally: map[string]int{}, befell: map[plans.Kind]int{}, called: map[string]int{}, known: map[string]events.Reply{}, barred: map[string]int{}, masters: []*servers.Master{servers.NewMaster("redis-a")},
 		pools:    []engine.Pool{{HyperscalerType: "aws"}, {HyperscalerType: "gcp"}},
 		settings: plans.Settings{Limit: plan.Limit, Timeout: 2 * time.Minute},
 	}
@@ -156,6 +159,9 @@ func (w *world) pass(moments int) {
 	for _, p := range w.processes {
 		p.lagging = max(0, p.lagging-moments)
 	}
+	for b, left := range w.barred {
+		w.barred[b] = max(0, left-moments)
+	}
 }
 
 // alive returns the running processes, in the order of their starts.
@@ -195,7 +201,7 @@ func (w *world) step() bool {
 // beside returns the possible steps that are no calls: watch events, sweeps, marks and wakes.
 func (w *world) beside(choices []*call) (steps []func()) {
 	for _, p := range w.processes {
-		if p.dead.Load() || p.ended.Load() {
+		if p.dead.Load() || p.ended.Load() || w.gate.Held(p) {
 			continue
 		}
 		sweeping := false
@@ -221,6 +227,7 @@ func (w *world) beside(choices []*call) (steps []func()) {
 // proceed advances the call that the scheduler has chosen. A call that has taken effect before returns its answer.
 // Any other call takes effect, is refused, is lost, or meets a fault.
 func (w *world) proceed(c *call) {
+	w.called[c.Op]++
 	switch {
 	case c.Done:
 		w.release(c, c.Outcome, "the answer arrives")
@@ -231,13 +238,15 @@ func (w *world) proceed(c *call) {
 		w.gate.Take(c)
 		w.befell[plans.EffectLate]++
 		w.effect(c, "takes effect after its caller has given up")
-	case w.gate.IsDown(c.Port):
+	case w.gate.IsDown(c.By, c.Port) && c.Op == opAsk:
+		w.gate.Park(c, 1) // what is published does not reach the process
+	case w.gate.IsDown(c.By, c.Port):
 		w.release(c, c.Port.Refused(), c.Op+" is refused: "+string(c.Port)+" is down")
 	case w.full(c):
 		if w.off("half") && c.Op == opLocateAndAssign { // without rule 1: a script that fails has written a part
 			w.effect(c, "half of it")
 		}
-		w.release(c, errFull, c.Op+" is refused: Redis is full")
+		w.release(c, gate.ErrFull, c.Op+" is refused: Redis is full")
 	case w.struck(c):
 	default:
 		w.effect(c, "")
@@ -249,12 +258,9 @@ func (w *world) proceed(c *call) {
 	}
 }
 
-// errFull is the error of a Redis without free memory.
-var errFull = errors.New("OOM command not allowed when used memory > 'maxmemory'")
-
 // full reports whether Redis refuses the call because its memory is full.
 func (w *world) full(c *call) bool {
-	return c.Port == gate.Redis && changes(c) && w.gate.IsDown(gate.RedisWrites)
+	return c.Port == gate.Redis && c.Write && w.gate.IsDown(nil, gate.RedisWrites)
 }
 
 // effect executes a call.
@@ -265,7 +271,13 @@ func (w *world) effect(c *call, how string) {
 	}
 	w.note(c.Actor, c.Op, c.Arg, how)
 	p, _ := c.By.(*process)
-	if c.Port == gate.Redis && changes(c) {
+	if c.Op == opParents {
+		p.again()
+	}
+	if c.Actor == p.rebuilds {
+		p.rebuilding = c.Op != opBuilt && (p.rebuilding || c.Write)
+	}
+	if c.Port == gate.Redis && c.Write {
 		w.consistent(p.redis.Load())
 	}
 	if c.Op == opAssign || c.Op == opLocateAndAssign || c.Op == opInstall {
@@ -280,6 +292,9 @@ func (w *world) effect(c *call, how string) {
 func (w *world) release(c *call, err error, how string) {
 	if how != "" {
 		w.note(c.Actor, c.Op, c.Arg, how)
+	}
+	if p, _ := c.By.(*process); c.Actor == p.extends {
+		p.stumbled = p.stumbled || err != nil && !errors.Is(err, jetstream.ErrMsgNotFound)
 	}
 	w.gate.Release(c, err)
 }
@@ -307,26 +322,4 @@ func (w *world) bad(invariant, format string, args ...any) {
 		w.violation = invariant + ": " + fmt.Sprintf(format, args...)
 		w.note("", w.violation, "", "")
 	}
-}
-
-// master is a Redis server that accepts writes.
-type master struct {
-	name     string
-	counters *memory.Counters
-	ranges   *memory.Ranges
-}
-
-func newMaster(name string) *master {
-	return &master{name: name, counters: memory.NewCounters(), ranges: memory.NewRanges()}
-}
-
-// copy returns another server with the present data of the master.
-func (m *master) copy(name string) *master {
-	return &master{name: name, counters: m.counters.Copy(), ranges: m.ranges.Copy()}
-}
-
-// restart simulates another server process on the same data: no place counts as built any more (rule 1).
-func (m *master) restart() {
-	m.counters.Restart()
-	m.ranges.Restart()
 }

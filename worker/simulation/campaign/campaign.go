@@ -38,6 +38,7 @@ type Report struct {
 	Simulated time.Duration
 	Took      time.Duration
 	Befell    map[plans.Kind]int
+	Called    map[string]int
 	Failed    []simulation.Result // by seed at the end of the campaign
 }
 
@@ -47,7 +48,7 @@ const tellEvery = 10 * time.Second
 // Run plays the histories, several at a time.
 func (c Campaign) Run(t *testing.T) Report {
 	t.Helper()
-	r := Report{Of: c, Befell: map[plans.Kind]int{}}
+	r := Report{Of: c, Befell: map[plans.Kind]int{}, Called: map[string]int{}}
 	began, told := time.Now(), time.Now()
 	var mu sync.Mutex
 	begun := 0
@@ -121,16 +122,24 @@ func (r *Report) add(got simulation.Result) {
 	for kind, n := range got.Befell {
 		r.Befell[kind] += n
 	}
+	for op, n := range got.Called {
+		r.Called[op] += n
+	}
 	if got.Violation != "" {
 		r.Failed = append(r.Failed, got)
 	}
 }
 
-// Missing returns the requests, and those of the kinds, that never occurred.
-func (r Report) Missing(kinds []plans.Kind) (missing []plans.Kind) {
+// Missing returns the requests, those of the kinds, and the calls that never occurred.
+func (r Report) Missing(kinds []plans.Kind) (missing []string) {
 	for _, k := range slices.Concat(plans.Requests, kinds) {
 		if r.Befell[k] == 0 {
-			missing = append(missing, k)
+			missing = append(missing, string(k))
+		}
+	}
+	for _, op := range slices.Sorted(maps.Keys(plans.Calls)) {
+		if r.Called[op] == 0 {
+			missing = append(missing, op)
 		}
 	}
 	return missing

@@ -59,13 +59,27 @@ type Gate struct {
 	ready   []*Call              // the last result of Choices
 	going   string               // the actor whose turn it is
 	last    map[string]time.Time // when an actor's last call returned
-	down    map[Port]int         // moments until a dependency answers again
+	down    map[outage]int       // moments until a dependency answers again
+	held    map[Caller]int       // moments until a process goes on
+	queue   []turn               // goroutines in InTurn
 	over    chan struct{}        // closed at the end of the history
+}
+
+// turn is a goroutine that waits until the scheduler lets it go on.
+type turn struct {
+	name string
+	goes chan struct{}
+}
+
+// outage is a dependency that does not answer a process, or any process if by is nil.
+type outage struct {
+	by   Caller
+	port Port
 }
 
 // New returns a gate without pending calls.
 func New() *Gate {
-	return &Gate{last: map[string]time.Time{}, down: map[Port]int{}, over: make(chan struct{})}
+	return &Gate{last: map[string]time.Time{}, down: map[outage]int{}, held: map[Caller]int{}, over: make(chan struct{})}
 }
 
 type actorKey struct{}
@@ -108,12 +122,20 @@ func (g *Gate) Pass(ctx context.Context, c *Call) (left bool, err error) {
 			<-g.over
 			return true, ErrOver
 		}
-		g.mu.Lock()
-		c.Left = true
-		g.mu.Unlock()
+		g.leave(c)
 		return true, c.Port.expired(ctx, c.Write)
 	case <-g.over:
 		return true, ErrOver
+	}
+}
+
+// leave notes that the caller of a call has given up. The call is taken away if the scheduler could not see it yet:
+// whether it was made at all depends on a random pause.
+func (g *Gate) leave(c *Call) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.Left = true; c.ready.After(time.Now()) {
+		g.pending = slices.DeleteFunc(g.pending, func(p *Call) bool { return p == c })
 	}
 }
 
@@ -122,7 +144,7 @@ func (g *Gate) enter(c *Call) (straight bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c.ready = c.By.Admission(c, g.last[c.Actor])
-	if !c.ready.After(c.Arrived) && c.By.Straight(c, c.Actor == g.going, g.down[c.Port] > 0) {
+	if !c.ready.After(c.Arrived) && c.By.Straight(c, c.Actor == g.going, g.isDown(c.By, c.Port)) && g.held[c.By] == 0 {
 		g.last[c.Actor] = c.Arrived
 		return true
 	}
@@ -146,13 +168,42 @@ func Ask[T any](ctx context.Context, g *Gate, c Call, do func(context.Context) (
 	return out, err
 }
 
+// InTurn blocks until Next. Goroutines that one event has woken use it, so that they go on in the order of their names,
+// one at a time.
+func (g *Gate) InTurn(by Caller, name string) {
+	t := turn{name, make(chan struct{})}
+	g.mu.Lock()
+	g.queue = append(g.queue, t)
+	g.mu.Unlock()
+	select {
+	case <-t.goes:
+	case <-g.over:
+	}
+	if by.Dead() {
+		<-g.over
+	}
+}
+
+// Next lets the first goroutine in InTurn go on, by name, and reports whether there was one.
+func (g *Gate) Next() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.queue) == 0 {
+		return false
+	}
+	slices.SortFunc(g.queue, func(a, b turn) int { return strings.Compare(a.name, b.name) })
+	close(g.queue[0].goes)
+	g.queue = g.queue[1:]
+	return true
+}
+
 // Choices returns the calls that the scheduler may choose from. The result is valid until the next Choices.
 func (g *Gate) Choices(now time.Time) []*Call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ready, g.going = g.ready[:0], ""
 	for _, c := range g.pending {
-		if c.parked == 0 && !c.ready.After(now) {
+		if c.parked == 0 && !c.ready.After(now) && g.held[c.By] == 0 {
 			g.ready = append(g.ready, c)
 		}
 	}
@@ -166,15 +217,18 @@ func (g *Gate) NoTurn() {
 	g.going = ""
 }
 
-// Moment lets n moments pass for parked calls and outages.
+// Moment lets n moments pass for parked calls, outages and held processes.
 func (g *Gate) Moment(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, c := range g.pending {
 		c.parked = max(0, c.parked-n)
 	}
-	for p, left := range g.down {
-		g.down[p] = max(0, left-n)
+	for o, left := range g.down {
+		g.down[o] = max(0, left-n)
+	}
+	for by, left := range g.held {
+		g.held[by] = max(0, left-n)
 	}
 }
 
@@ -240,13 +294,20 @@ func (g *Gate) Returned(actor string) {
 func (g *Gate) Drop(by Caller) (open []*Call) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.pending = slices.DeleteFunc(g.pending, func(c *Call) bool {
-		if c.By == by && !c.Done {
-			open = append(open, c)
-		}
-		return c.By == by
-	})
+	open = g.open(by)
+	g.pending = slices.DeleteFunc(g.pending, func(c *Call) bool { return c.By == by })
 	return open
+}
+
+// Open returns the pending calls of a process that had no effect yet.
+func (g *Gate) Open(by Caller) []*Call {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open(by)
+}
+
+func (g *Gate) open(by Caller) []*Call {
+	return slices.DeleteFunc(slices.Clone(g.pending), func(c *Call) bool { return c.By != by || c.Done })
 }
 
 // Pending returns the pending calls of some operations.
@@ -268,25 +329,44 @@ func (g *Gate) Busy(actor string) bool {
 	return slices.ContainsFunc(g.pending, func(c *Call) bool { return c.Actor == actor && !c.Left })
 }
 
-// GoesDown takes a dependency down for some moments.
-func (g *Gate) GoesDown(p Port, moments int) {
+// GoesDown takes a dependency down for some moments, for one process or, if by is nil, for all.
+func (g *Gate) GoesDown(by Caller, p Port, moments int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.down[p] = moments
+	g.down[outage{by, p}] = moments
 }
 
-// AllUp ends every outage.
+// Hold hides the calls of a process from the scheduler for some moments.
+func (g *Gate) Hold(by Caller, moments int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held[by] = moments
+}
+
+// AllUp ends every outage, and holds no process any more.
 func (g *Gate) AllUp() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	clear(g.down)
+	clear(g.held)
 }
 
-// IsDown reports whether a dependency is down.
-func (g *Gate) IsDown(p Port) bool {
+// IsDown reports whether a dependency is down for a process, or for all if by is nil.
+func (g *Gate) IsDown(by Caller, p Port) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.down[p] > 0
+	return g.isDown(by, p)
+}
+
+func (g *Gate) isDown(by Caller, p Port) bool {
+	return g.down[outage{nil, p}] > 0 || g.down[outage{by, p}] > 0
+}
+
+// Held reports whether the calls of a process are hidden from the scheduler.
+func (g *Gate) Held(by Caller) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.held[by] > 0
 }
 
 // Over returns a channel that is closed at the end of the history.

@@ -26,6 +26,9 @@ const RedisWrites Port = "Redis, for what writes"
 // Ports are all dependencies.
 var Ports = []Port{Redis, NATS, Gardener}
 
+// ErrFull is the error of a Redis without free memory.
+var ErrFull = errors.New("OOM command not allowed when used memory > 'maxmemory'")
+
 // errBroken is the error of a broken connection to Redis.
 var errBroken = errors.New("read tcp: connection reset by peer")
 

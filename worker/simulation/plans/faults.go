@@ -49,10 +49,13 @@ const (
 	KeyLost      Kind = "Redis loses a key"
 	RebuildCut   Kind = "a process dies in its rebuild, and so may the next two"
 	RedisFull    Kind = "Redis is full for a while, and refuses what writes"
+	Paused       Kind = "a process pauses"
+	CutOff       Kind = "a process is cut off from its servers"
+	SecretGone   Kind = "the Secret of a binding is gone, so that its labels cannot change"
 )
 
 // OfProcesses are the faults that need a running process at once.
-var OfProcesses = []Kind{Death, Stopping, CacheLags, ClockJumps, Auditing, Forgetting}
+var OfProcesses = []Kind{Death, Stopping, CacheLags, ClockJumps, Auditing, Forgetting, Paused, CutOff}
 
 // Faults are the faults that histories draw from: all, except those that would lead to a known failure
 // (campaign/known.go).
@@ -60,9 +63,13 @@ var Faults = []Kind{
 	EffectLost, AnswerLost, EffectLate, Refusal, Delay, Death, Stopping, Outage, ConsumerGone, StreamGone, MessageGone, WaitingGone, Junk,
 	RedisEmpty, RedisOlder, FailOver, FailBack, TwoMasters, CacheLags, LabelClaimed, LabelCleaned, LabelDirty, Cordoned, Deleted, Added, Moved, MovedUsed,
 	Reconfigured, Renetworked, ClockJumps, Large, NoWaiting, TypeTwice, IDTwice, RuntimeTwice, Auditing, Forgetting, Quiet,
-	KeyLost, RebuildCut, RedisFull,
+	KeyLost, RebuildCut, RedisFull, Paused, CutOff, SecretGone,
 }
 
-// FirstFaults are the faults before KeyLost. The seeds of mutants, and those of histories that failed once
-// (campaign.Cured), draw from them. Add new kinds at the end of Faults, so that these seeds keep their histories.
-var FirstFaults = Faults[:slices.Index(Faults, KeyLost)]
+// FirstFaults are the faults before KeyLost, SecondFaults those before Paused. The seeds of mutants, and those of
+// histories that failed once (campaign.Cured), draw from them. Add new kinds at the end of Faults, so that these seeds
+// keep their plans.
+var (
+	FirstFaults  = Faults[:slices.Index(Faults, KeyLost)]
+	SecondFaults = Faults[:slices.Index(Faults, Paused)]
+)

@@ -25,3 +25,9 @@ var Runtimes = func() (ids []string) {
 func Silent(place string) bool {
 	return account.IsBucket(place) && !slices.Contains(Directories, place)
 }
+
+// Heard returns the places without the silent buckets.
+func Heard(places []string) []string { return slices.DeleteFunc(slices.Clone(places), Silent) }
+
+// BucketOf is the bucket of a runtime in the directory, as a list of places.
+func BucketOf(runtime string) []string { return []string{account.BucketOf(runtime)} }

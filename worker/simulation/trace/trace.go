@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
+	"github.com/hap-worker/hap-worker/events"
 )
 
 // Operations that the trace mostly leaves out when it is printed.
@@ -92,4 +93,41 @@ func Label(b engine.Binding) string {
 		text += ", being deleted"
 	}
 	return fmt.Sprintf("%s, generation %d, in pool %s", text, b.Generation, b.Pool().Name())
+}
+
+// Parting returns the first steps in which two traces differ, and the few before them.
+func (t *Trace) Parting(other *Trace) string {
+	at := 0
+	for at < min(len(t.Steps), len(other.Steps)) && t.Steps[at] == other.Steps[at] {
+		at++
+	}
+	var text strings.Builder
+	for i := max(0, at-8); i < at; i++ {
+		fmt.Fprintf(&text, "\n  %s", t.Steps[i])
+	}
+	for _, side := range [][]Step{t.Steps, other.Steps} {
+		text.WriteString("\nthen")
+		for i := at; i < min(at+4, len(side)); i++ {
+			fmt.Fprintf(&text, "\n  %s", side[i])
+		}
+	}
+	return text.String()
+}
+
+// Reply describes a reply.
+func Reply(r events.Reply) string {
+	var said []string
+	if r.Binding != nil {
+		said = append(said, fmt.Sprintf("%s, claim %d", r.Binding.Name, r.Binding.Generation))
+	}
+	if r.Decision != nil {
+		said = append(said, fmt.Sprintf("decision %d of pool %s", r.Decision.Sequence, r.Decision.Pool))
+	}
+	for _, n := range r.Network {
+		said = append(said, n.CIDR)
+	}
+	if r.Error != nil {
+		said = append(said, string(r.Error.Code))
+	}
+	return strings.Join(said, ", ")
 }
