@@ -102,12 +102,11 @@ func (l *landscape) List(ctx context.Context, f func(engine.Binding) error) erro
 	return visited(ctx, l.p, "list bindings", l.p.world.garden.List, f)
 }
 
-func (l *landscape) Shoots(ctx context.Context, f func(engine.Shoot) error) error {
-	return visited(ctx, l.p, "list Shoots", l.p.world.garden.Shoots, f)
-}
-
 func (l *landscape) EachShoot(ctx context.Context, restart func(), f func(engine.Shoot)) error {
-	return memory.EachShootOf(ctx, l.Shoots, restart, f)
+	list := func(ctx context.Context, f func(engine.Shoot) error) error {
+		return visited(ctx, l.p, "list Shoots", l.p.world.garden.Shoots, f)
+	}
+	return memory.EachShootOf(ctx, list, restart, f)
 }
 
 func visited[T any](ctx context.Context, p *process, op string, list func(context.Context, func(T) error) error, f func(T) error) error {

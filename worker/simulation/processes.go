@@ -34,8 +34,7 @@ func (w *world) befallProcess(p *process, i plans.Item) bool {
 	return true
 }
 
-// reconfigure has the processes apply the settings. In one case of three, one process does so only at its
-// next sweep.
+// reconfigure has the processes apply the settings. In one case of three, one does so only at its next sweep.
 func (w *world) reconfigure(i plans.Item) {
 	for n, p := range w.alive() {
 		if p.behind = true; i.M%3 > 0 || i.N%w.plan.Workers != n {
@@ -44,8 +43,7 @@ func (w *world) reconfigure(i plans.Item) {
 	}
 }
 
-// takeUp makes a process apply the current settings, as a worker does when it has seen its configuration change. It
-// does nothing if the process has them already, or pauses.
+// takeUp makes a process apply the current settings, unless it has them already or pauses.
 func (p *process) takeUp() {
 	if p.behind && !p.world.gate.Held(p) {
 		p.behind = false
