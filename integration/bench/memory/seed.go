@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/bench/publishing"
 	"github.com/hap-worker/hap-worker/integration/stack"
 	"github.com/hap-worker/hap-worker/ledger/storage"
 )
@@ -131,7 +132,7 @@ func fillLedger(ctx context.Context, s *stack.Stack, o settings) error {
 		return err
 	}
 	defer nc.Close()
-	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(4000))
+	js, err := publishing.New(nc, 4000)
 	if err != nil {
 		return err
 	}
@@ -153,12 +154,7 @@ func fillLedger(ctx context.Context, s *stack.Stack, o settings) error {
 			return err
 		}
 	}
-	select {
-	case <-js.PublishAsyncComplete():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return js.Published(ctx)
 }
 
 // answer returns the reply to the provision of a runtime; before is the number of clusters that its account had
@@ -166,7 +162,7 @@ func fillLedger(ctx context.Context, s *stack.Stack, o settings) error {
 func answer(r runtime, before int, namespace string) events.Reply {
 	count := before + 1
 	return events.Reply{
-		RequestID: fmt.Sprintf("req-%07d", r.number), RuntimeID: r.id, Status: events.StatusAssigned,
+		RequestID: fmt.Sprintf("5d0a9f37-6c1e-4b82-8f4d-%012d", r.number), RuntimeID: r.id, Status: events.StatusAssigned,
 		GlobalAccountID: r.tenant, Plan: "aws", Provider: "aws", ShootName: r.shoot,
 		Binding:  &events.Binding{Name: r.binding, Namespace: namespace, Kind: "CredentialsBinding", HyperscalerType: r.kind, Claimed: before == 0},
 		Clusters: &count, Limit: 180,

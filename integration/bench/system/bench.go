@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/bench/publishing"
 	"github.com/hap-worker/hap-worker/integration/stack"
 	"github.com/hap-worker/hap-worker/ledger/storage"
 )
@@ -89,7 +90,7 @@ func (b *bench) publisher() (*nats.Conn, *publisher, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(publishAhead))
+	js, err := publishing.New(nc, publishAhead)
 	if err != nil {
 		return nc, nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/bench/publishing"
 	"github.com/hap-worker/hap-worker/integration/faulty"
 	"github.com/hap-worker/hap-worker/integration/stack"
 	"github.com/hap-worker/hap-worker/ledger/storage"
@@ -86,7 +87,7 @@ func openFair(ctx context.Context, s settings, t trouble) (f *fairSite, err erro
 	if _, err := storage.Setup(ctx, f.publish.js, storage.Options{Manage: true, MaxAckPending: pending}); err != nil {
 		return f, err
 	}
-	if err := f.fillOwners(); err != nil {
+	if err := f.fillOwners(ctx); err != nil {
 		return f, err
 	}
 	for range fairWorkers {
@@ -129,7 +130,7 @@ func (f *fairSite) accounts() (all []stack.Account) {
 }
 
 // fillOwners stores a reply for a runtime of each owner, from which the workers rebuild Redis.
-func (f *fairSite) fillOwners() error {
+func (f *fairSite) fillOwners(ctx context.Context) error {
 	one := 1
 	for n := range f.owners {
 		id, tenant := fmt.Sprintf("old-%d", n), fmt.Sprintf("owner-%d", n)
@@ -148,7 +149,7 @@ func (f *fairSite) fillOwners() error {
 			return err
 		}
 	}
-	return f.publish.published(context.Background())
+	return f.publish.js.Published(ctx)
 }
 
 func (f *fairSite) quiet(name string, n int) ([]event, error) {
@@ -229,7 +230,7 @@ func (f *fairSite) measure(ctx context.Context) (round fairRound, err error) {
 		if f.name == nameFlood {
 			round.FloodBeside, err = f.floodBeside(ctx, batch)
 		} else {
-			err = f.publish.publish(batch)
+			err = f.publish.publish(ctx, batch)
 		}
 		flood <- err
 	}()
@@ -281,7 +282,7 @@ func (f *fairSite) left(ctx context.Context) (int, error) {
 // floodBeside publishes the flood, waits until none of its events is left in the stream, and returns its rate.
 func (f *fairSite) floodBeside(ctx context.Context, batch []event) (float64, error) {
 	begin := time.Now()
-	if err := f.publish.publish(batch); err != nil {
+	if err := f.publish.publish(ctx, batch); err != nil {
 		return 0, err
 	}
 	stream, err := f.publish.js.Stream(ctx, events.StreamEvents)
@@ -327,7 +328,7 @@ func (f *fairSite) pace(ctx context.Context, name string, trouble <-chan error) 
 	defer cancel()
 	took, err := publish.paced(within, publish.subjects.Replies(), batch, quietRate)
 	lost = n - len(took)
-	if err != nil && (lost == 0 || ctx.Err() != nil) {
+	if err != nil && (lost == 0 || ctx.Err() != nil || errors.Is(err, publishing.ErrRefused)) {
 		return l, lost, err
 	}
 	if trouble != nil {

@@ -118,7 +118,7 @@ func (b *bench) fillLedger(ctx context.Context, l landscape) error {
 			return err
 		}
 	}
-	return b.publish.published(ctx)
+	return b.publish.js.Published(ctx)
 }
 
 // busy is the number of tenants that have clusters from the start: the deprovisions of a round do not empty their

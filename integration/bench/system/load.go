@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/bench/publishing"
 )
 
 // publishAhead is how many published events may be without the stream's acknowledgement.
@@ -18,7 +19,7 @@ const publishAhead = 256
 
 // publisher publishes events, and waits until all are answered.
 type publisher struct {
-	js       jetstream.JetStream
+	js       *publishing.Publisher
 	subjects events.Subjects
 }
 
@@ -67,7 +68,7 @@ func (p *publisher) answered(ctx context.Context, replies string, batch []event)
 	}
 	before := stream.CachedInfo().State.LastSeq
 	begin := time.Now()
-	if err := p.publish(batch); err != nil {
+	if err := p.publish(ctx, batch); err != nil {
 		return 0, err
 	}
 	n := 0
@@ -82,20 +83,10 @@ func (p *publisher) answered(ctx context.Context, replies string, batch []event)
 // many events at once as it can, however fast it is.
 func (p *publisher) whileStopped(ctx context.Context, pids []int, batch []event) (resume func() error, err error) {
 	resume = func() error { return signalAll(pids, syscall.SIGCONT) }
-	if err := errors.Join(signalAll(pids, syscall.SIGSTOP), p.publish(batch), p.published(ctx)); err != nil {
+	if err := errors.Join(signalAll(pids, syscall.SIGSTOP), p.publish(ctx, batch)); err != nil {
 		return nil, errors.Join(err, resume())
 	}
 	return resume, nil
-}
-
-// published waits until no published event is without the stream's acknowledgement or refusal.
-func (p *publisher) published(ctx context.Context) error {
-	select {
-	case <-p.js.PublishAsyncComplete():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 func signalAll(pids []int, s syscall.Signal) error {
@@ -106,13 +97,14 @@ func signalAll(pids []int, s syscall.Signal) error {
 	return errors.Join(errs...)
 }
 
-func (p *publisher) publish(batch []event) error {
+// publish publishes the events, and waits until the stream has stored them all.
+func (p *publisher) publish(ctx context.Context, batch []event) error {
 	for _, e := range batch {
 		if _, err := p.js.PublishMsgAsync(e.message(), jetstream.WithStallWait(time.Minute)); err != nil {
 			return fmt.Errorf("publish %s: %w", e.id, err)
 		}
 	}
-	return nil
+	return p.js.Published(ctx)
 }
 
 // stored waits until a stream has stored n messages after the sequence before.
@@ -185,6 +177,9 @@ func (p *publisher) paced(ctx context.Context, replies string, batch []event, pe
 				return nil, fmt.Errorf("publish %s: %w", batch[i].id, err)
 			}
 		}
+	}
+	if err := p.js.Published(ctx); err != nil {
+		return nil, err
 	}
 	var took []time.Duration
 	for _, a := range <-arrivals {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/hap-worker/hap-worker/events"
+	"github.com/hap-worker/hap-worker/integration/bench/publishing"
 	"github.com/hap-worker/hap-worker/integration/stack"
 	"github.com/hap-worker/hap-worker/ledger/storage"
 )
@@ -26,7 +27,7 @@ type bench struct {
 	stack    *stack.Stack
 	kube     *rest.Config
 	nc       *nats.Conn
-	js       jetstream.JetStream
+	js       *publishing.Publisher
 	redis    *redis.Client
 	subjects events.Subjects
 
@@ -90,7 +91,7 @@ func (b *bench) connect(ctx context.Context) (err error) {
 	if b.nc, err = nats.Connect(b.stack.NATS.URL()); err != nil {
 		return err
 	}
-	if b.js, err = jetstream.New(b.nc, jetstream.WithPublishAsyncMaxPending(publishAhead)); err != nil {
+	if b.js, err = publishing.New(b.nc, publishAhead); err != nil {
 		return err
 	}
 	if b.subjects, err = events.NewSubjects(""); err != nil {
@@ -191,6 +192,9 @@ func (b *bench) fill(ctx context.Context, size int) error {
 		if err := b.provision(b.next(), time.Time{}); err != nil {
 			return err
 		}
+	}
+	if err := b.js.Published(ctx); err != nil {
+		return err
 	}
 	return b.until(ctx, fmt.Sprintf("%d wait", size), func() bool { return b.waiting >= goal })
 }

@@ -126,6 +126,9 @@ func (b *bench) deadlines(ctx context.Context) (percentiles, error) {
 		}
 		requests = append(requests, r)
 	}
+	if err := b.js.Published(ctx); err != nil {
+		return percentiles{}, err
+	}
 	var late []time.Duration
 	for i, r := range requests {
 		at, err := b.answer(ctx, r.provisionReply(b.subjects), events.StatusRejected)
