@@ -122,24 +122,63 @@ func TestDashboardLeavesShadowsOut(t *testing.T) {
 	}
 }
 
-// TestBuiltInEveryLandscape: the panel Redis shows 0 if Redis of at least one of the landscapes shown is not built.
-func TestBuiltInEveryLandscape(t *testing.T) {
+// TestDashboardShowsLandscapesApart: no query merges series of two namespaces, and each legend names the namespace.
+func TestDashboardShowsLandscapesApart(t *testing.T) {
 	t.Parallel()
 	for _, p := range dashboard(t) {
-		if p.Title == "Redis" {
-			promqltest.RunTest(t, `load 1m
+		for _, target := range p.Targets {
+			if !strings.HasPrefix(target.Legend, "{{namespace}}") {
+				t.Errorf("%s: the legend %q does not begin with the namespace", p.Title, target.Legend)
+			}
+			parser.Inspect(parse(t, p.Title, target.Expr), func(n parser.Node, _ []parser.Node) error {
+				if a, ok := n.(*parser.AggregateExpr); ok && (a.Without || !slices.Contains(a.Grouping, "namespace")) {
+					t.Errorf("%s: %s merges the landscapes", p.Title, a)
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// TestPanelsOfTwoLandscapes: panels show what is so in each of two landscapes; nothing, where no worker takes events.
+func TestPanelsOfTwoLandscapes(t *testing.T) {
+	t.Parallel()
+	const series = `load 1m
   hap_redis_built{namespace="a",pod="1"} 1
   hap_redis_built{namespace="a",pod="2"} 0
   hap_redis_built{namespace="b",pod="1"} 0
   hap_redis_built{namespace="b",pod="2",mode="shadow"} 1
+  hap_consumer_up{namespace="a",pod="1"} 1
+  hap_consumer_up{namespace="b",pod="1"} 1
+  hap_consumer_up{namespace="silent",pod="1"} 0
+  hap_waiting_requests{namespace="a",pod="1",pool="p",reason="r"} 3
+  hap_waiting_requests{namespace="a",pod="2",pool="p",reason="r"} 3
+  hap_waiting_oldest_seconds{namespace="a",pod="1",pool="p"} 60
+  hap_pool_bindings{namespace="a",pod="1",pool="p",state="free"} 0
+  hap_pool_bindings{namespace="b",pod="1",pool="p",state="free"} 2
+  keb_credentials_bindings_per_ga{namespace="a",pod="1",pool="p",global_account_id="t"} 1
+  keb_credentials_bindings_per_ga{namespace="b",pod="1",pool="p",global_account_id="t"} 2
 
-eval instant at 0m `+asked(p.Targets[0].Expr)+`
-  {} 0
-`, promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery))
-			return
+`
+	for title, want := range map[string]string{
+		"Redis":                          `{namespace="a"} 1|{namespace="b"} 0`,
+		"Waiting":                        `{namespace="a"} 3|{namespace="b"} 0`,
+		"Oldest":                         `{namespace="a"} 60|{namespace="b"} 0`,
+		"Pools without a free account":   `{namespace="a"} 1|{namespace="b"} 0`,
+		"Free accounts":                  `{namespace="a",pool="p"} 0|{namespace="b",pool="p"} 2`,
+		"Tenants with the most accounts": `{namespace="a",global_account_id="t"} 1|{namespace="b",global_account_id="t"} 2`,
+		"Workers that take events":       `{namespace="a"} 1|{namespace="b"} 1|{namespace="silent"} 0`,
+	} {
+		at := slices.IndexFunc(dashboard(t), func(p panel) bool { return p.Title == title })
+		if at < 0 {
+			t.Errorf("no panel %s", title)
+			continue
 		}
+		t.Run(title, func(t *testing.T) {
+			promqltest.RunTest(t, series+"eval instant at 0m "+asked(dashboard(t)[at].Targets[0].Expr)+"\n  "+strings.ReplaceAll(want, "|", "\n  ")+"\n",
+				promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery))
+		})
 	}
-	t.Error("no panel Redis")
 }
 
 // keeps returns the labels of the outermost aggregation with a by clause, topk apart.
