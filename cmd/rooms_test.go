@@ -39,6 +39,7 @@ var pure = map[string][]string{
 	"engine/coalesce":         {"context"},                               // it passes a caller's context to the caller's function
 	"engine/network":          {"k8s.io/apimachinery/pkg/labels", "k8s.io/apimachinery/pkg/selection"},
 	"engine/policy":           {"github.com/Masterminds/semver/v3"},
+	"engine/compact":          {"github.com/google/uuid"},
 	"engine/document":         {"go.yaml.in/yaml/v3"},
 	"engine/spelling":         {"golang.org/x/text/unicode/norm", "golang.org/x/text/unicode/runenames"},
 }

@@ -40,7 +40,7 @@ current-context: x
 	t.Setenv("HAP_NATS_URL", "nats://127.0.0.1:1")
 	t.Setenv("HAP_REDIS_URL", "redis://127.0.0.1:1")
 	t.Setenv("KUBECONFIG", kubeconfig)
-	said := regexp.MustCompile(`is not reachable|127\.0\.0\.1:1/`)
+	said := regexp.MustCompile(`is not reachable|127\.0\.0\.1:1(/| was not asked)`)
 	var all sync.WaitGroup
 	for _, command := range unreachable {
 		all.Go(func() {
