@@ -89,7 +89,7 @@ func (c *comparison) known(id compact.ID, r resident) {
 	}
 	rt := c.in(r.at.pool, id, r)
 	if r.found != nil {
-		c.lives(r.at.pool, id, rt)
+		c.inRedis(r.at.pool, id, rt)
 	}
 	if wanted := c.left(r); wanted.State == RuntimeAssigned {
 		c.missing(r.at.pool, c.ids.Text(id), wanted, rt, c.placeOf(id, r))
@@ -102,12 +102,12 @@ func (c *comparison) others(name string, p *foundPool) {
 		c.note(name, SequenceBehind, Drift{Highest: highest}, "Redis is at number %d, the ledger at %d", p.sequence, highest)
 	}
 	for id, rt := range p.others {
-		c.lives(name, id, rt)
+		c.inRedis(name, id, rt)
 	}
 }
 
-// lives compares a runtime in Redis.
-func (c *comparison) lives(pool string, short compact.ID, rt Runtime) {
+// inRedis compares a runtime that Redis has with the sources.
+func (c *comparison) inRedis(pool string, short compact.ID, rt Runtime) {
 	id := c.ids.Text(short)
 	r, known := c.resident(id)
 	place, d := c.placeOf(short, r), Drift{Runtime: id, Entry: rt}

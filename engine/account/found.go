@@ -2,9 +2,9 @@ package account
 
 import "github.com/hap-worker/hap-worker/engine/compact"
 
-// Found are the records of Redis, for a comparison with what was gathered. There may be a million runtimes, so of one
-// that is as the ledger has it only that is kept. Add all that Redis has, and call Built for each pool that is built.
-// It is not safe for concurrent use.
+// Found are the records of Redis, for a comparison with what was gathered. There may be a million runtimes: one
+// that Redis and the ledger have alike takes a pointer. Add all that Redis has, and call Built for each pool that is
+// built. It is not safe for concurrent use.
 type Found struct {
 	*Contents
 	pools  map[string]*foundPool

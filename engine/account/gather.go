@@ -265,7 +265,7 @@ func (a Answer) runtime() Runtime {
 	return rt
 }
 
-// Waits adds the runtime of a request that waits, for Compare. A rebuild does not need it: there the ledger
+// Waits adds the runtime of a request that waits, for Found.Compare. A rebuild does not need it: there the ledger
 // says which requests wait.
 func (g *Gathering) Waits(runtime string) { g.waiting[runtime] = true }
 

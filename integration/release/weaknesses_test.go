@@ -59,10 +59,10 @@ func TestWeaknesses(t *testing.T) {
 		fails bool
 		says  string
 	}{
-		"called":          {[]string{"VULNDB=file://" + weak(t, "strings", "ToLower")}, "", true, "Your code is affected by 1 vulnerability from the Go standard library"},
-		"by the other":    {nil, "GOVULNDB=file://" + weak(t, "strings", "ToLower"), true, "Your code is affected by 1 vulnerability from the Go standard library"},
-		"not called":      {[]string{"VULNDB=file://" + weak(t, "strings", "Title")}, "", false, "Your code is affected by 0 vulnerabilities"},
-		"nobody is there": {[]string{"VULNDB=file:///no/such/mirror"}, "", true, "NOT RUN: the search for known weaknesses"},
+		"called":       {[]string{"VULNDB=file://" + weak(t, "strings", "ToLower")}, "", true, "Your code is affected by 1 vulnerability from the Go standard library"},
+		"by the other": {nil, "GOVULNDB=file://" + weak(t, "strings", "ToLower"), true, "Your code is affected by 1 vulnerability from the Go standard library"},
+		"not called":   {[]string{"VULNDB=file://" + weak(t, "strings", "Title")}, "", false, "Your code is affected by 0 vulnerabilities"},
+		"no database":  {[]string{"VULNDB=file:///no/such/mirror"}, "", true, "NOT RUN: the search for known weaknesses"},
 	} {
 		run := exec.CommandContext(t.Context(), "make", append(c.args, "--no-print-directory", "-C", root, "vulncheck", "CHECKED=./engine/spelling")...)
 		run.Env = append(os.Environ(), "GOFLAGS=", c.env)

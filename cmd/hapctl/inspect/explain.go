@@ -144,8 +144,8 @@ func (d explained) title() string {
 }
 
 // readAccount reads one account from Redis and Gardener. If Gardener cannot be read in half of the time that is left, it
-// tells the user and returns nil, so that the rest of the answer is still shown; but if Gardener belongs to another landscape, it returns an
-// error.
+// tells the user and returns nil, so that the rest of the answer is still shown; but if Gardener belongs to another
+// landscape, it returns an error.
 func readAccount(ctx context.Context, s *cli.Shell, cfg *config.Config, pool, name string) (*view.Binding, error) {
 	store, err := cli.OpenRedis(ctx, s, cfg)
 	if err != nil {
