@@ -16,8 +16,8 @@ func (f *Found) Compare() []Drift {
 		c.lodged[s.runtime] = append(c.lodged[s.runtime], s.binding)
 	}
 	for _, runtimes := range f.residents {
-		for id, r := range runtimes {
-			c.known(id, r)
+		for id, k := range runtimes {
+			c.known(id, c.open(k))
 		}
 	}
 	for pool, p := range f.pools {
@@ -82,13 +82,13 @@ func (c *comparison) known(id compact.ID, r resident) {
 	if p == nil || !p.built {
 		return
 	}
-	if r.found != nil && r.found.state == RuntimeAssigned && r.found.at == r.at && r.state == RuntimeAssigned &&
+	if s, found := c.foundOf(r.kept); found && s.state == RuntimeAssigned && s.at == r.at && r.state == RuntimeAssigned &&
 		r.placed && len(c.lodged[id]) == 0 && (r.shoot == 0 || c.names.Text(r.shoot) == r.at.binding) {
 		c.on.of(r.at.pool, r.at.binding).add(r.at.tenant) // as all but a few
 		return
 	}
 	rt := c.in(r.at.pool, id, r)
-	if r.found != nil {
+	if r.found != 0 {
 		c.inRedis(r.at.pool, id, rt)
 	}
 	if wanted := c.left(r); wanted.State == RuntimeAssigned {

@@ -24,8 +24,8 @@ func (g *Gathering) Contents() *Contents {
 	c := &Contents{Gathering: g, use: usages{}, emptied: map[tenancy]bool{}}
 	c.pooled = sync.OnceValue(c.byPool)
 	for _, runtimes := range g.residents {
-		for _, r := range runtimes {
-			c.count(r)
+		for _, k := range runtimes {
+			c.count(c.open(k))
 		}
 	}
 	for name, b := range g.bindings {
@@ -40,8 +40,8 @@ func (g *Gathering) Contents() *Contents {
 func (c *Contents) byPool() map[string][]compact.ID {
 	ids := map[string][]compact.ID{}
 	for _, runtimes := range c.residents {
-		for id, r := range runtimes {
-			if r.at.pool != "" {
+		for id, k := range runtimes {
+			if r := c.open(k); r.at.pool != "" {
 				ids[r.at.pool] = append(ids[r.at.pool], id)
 			}
 		}
@@ -90,8 +90,8 @@ func (c *Contents) Bucket(name string) (Directory, bool) {
 	}
 	runtimes := c.residents[n]
 	d := Directory{Sequence: c.highest[name], Places: make(map[string]Place, len(runtimes))}
-	for id, r := range runtimes {
-		d.Places[c.ids.Text(id)] = r.place()
+	for id, k := range runtimes {
+		d.Places[c.ids.Text(id)] = c.open(k).place()
 	}
 	return d, true
 }

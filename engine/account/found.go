@@ -21,8 +21,8 @@ type foundPool struct {
 
 // sights are what Redis has of a runtime.
 type sights struct {
-	placed bool      // the directory has it as a rebuild would install it
-	found  *standing // in its pool under the same request and sequence; nil if it is not there, or differs
+	placed bool   // the directory has it as a rebuild would install it
+	found  uint32 // number of the standing that it has in its pool under the same request and sequence; 0 if it is not there, or differs
 }
 
 // Found returns a Found without records. Nothing may be added to the Gathering afterwards.
@@ -49,35 +49,33 @@ func (f *Found) AddRecord(pool, binding string, rec Record) {
 func (f *Found) AddRuntime(pool, id string, rt Runtime) {
 	p := f.pool(pool)
 	short, request := f.ids.Of(id), f.ids.Of(rt.Request)
-	runtimes := f.residents[bucketOf(id)]
-	r, known := runtimes[short]
+	r, known := f.resident(id)
 	if known && r.at.pool == pool && r.request == request && r.sequence == rt.Sequence {
 		s := standing{f.condition(rt), f.tenancy(pool, rt.Binding, rt.Tenant), nowhere}
 		if s.at == r.at {
 			s.last = r.last // so that it often is the one that the ledger made
 		}
-		r.found = once(f.standings, s)
-		runtimes[short] = r
+		r.found = f.standings.Number(s)
+		f.keep(id, r)
 		delete(p.others, short) // Redis may list a record twice
 		return
 	}
 	rt.State, rt.Origin = RuntimeState(f.names.Once(string(rt.State))), Origin(f.names.Once(string(rt.Origin)))
 	rt.Binding, rt.Tenant, rt.Request = f.names.Once(rt.Binding), f.names.Once(rt.Tenant), f.ids.Text(request)
 	p.others[short] = rt
-	if known && r.at.pool == pool && r.found != nil {
-		r.found = nil
-		runtimes[short] = r
+	if known && r.at.pool == pool && r.found != 0 {
+		r.found = 0
+		f.keep(id, r)
 	}
 }
 
 // AddPlace adds an entry of the directory.
 func (f *Found) AddPlace(id string, place Place) {
 	short := f.ids.Of(id)
-	runtimes := f.residents[bucketOf(id)]
-	r, known := runtimes[short]
+	r, known := f.resident(id)
 	if known {
 		r.placed = r.place() == place
-		runtimes[short] = r
+		f.keep(id, r)
 	}
 	if r.placed {
 		delete(f.places, short)
@@ -111,9 +109,9 @@ func (f *Found) Counts() (bindings, assigned int) {
 // each visits the runtimes of the pools that are built.
 func (f *Found) each(visit func(id compact.ID, state RuntimeState, binding string)) {
 	for _, runtimes := range f.residents {
-		for id, r := range runtimes {
-			if r.found != nil && f.pools[r.at.pool].built {
-				visit(id, r.found.state, r.found.at.binding)
+		for id, k := range runtimes {
+			if s, found := f.foundOf(k); found && f.pools[s.at.pool].built {
+				visit(id, s.state, s.at.binding)
 			}
 		}
 	}
@@ -133,8 +131,8 @@ func (f *Found) in(pool string, id compact.ID, r resident) Runtime {
 	switch {
 	case p == nil || !p.built:
 		return Runtime{}
-	case r.found != nil && r.at.pool == pool:
-		r.standing = r.found
+	case r.found != 0 && r.at.pool == pool:
+		r.standing = f.standings.Value(r.found)
 		return f.runtime(r)
 	default:
 		return p.others[id]
@@ -147,6 +145,14 @@ func (f *Found) placeOf(id compact.ID, r resident) Place {
 		return r.place()
 	}
 	return f.places[id]
+}
+
+// foundOf returns what the pool in Redis has of a runtime that the sources have as k, and whether it has it.
+func (f *Found) foundOf(k kept) (standing, bool) {
+	if k.found == 0 {
+		return standing{}, false
+	}
+	return f.standings.Value(k.found), true
 }
 
 // Lodger is a runtime that Redis has on a binding, or that has left it.

@@ -28,11 +28,11 @@ type Answer struct {
 // source could miss an effect of the source before it. It is not safe for concurrent use.
 type Gathering struct {
 	ids        compact.IDs
-	names      compact.Texts                    // of bindings, tenants and pools
-	residents  [Buckets]map[compact.ID]resident // runtimes by bucket
+	names      compact.Texts                // of bindings, tenants and pools
+	residents  [Buckets]map[compact.ID]kept // runtimes by bucket
 	tenancies  map[tenancy]*tenancy
 	conditions map[condition]*condition
-	standings  map[standing]*standing
+	standings  compact.Values[standing]
 	bindings   map[string]labelled
 	highest    map[string]int64 // sequence by pool, and by bucket
 	claims     map[tenure]claimed
@@ -61,65 +61,6 @@ func (b labelled) label(name string) Label {
 	return Label{Binding: name, Tenant: b.tenant, Dirty: b.dirty, Generation: b.generation}
 }
 
-// resident is a runtime as its replies, and a Shoot, describe it. There may be a million, so what many of them have in
-// common is kept once.
-type resident struct {
-	*standing
-	request  compact.ID // as in Runtime
-	sequence int64
-	since    int64  // sequence of its last assignment
-	shoot    uint32 // number of the name of the binding that its Shoot names; 0 without a Shoot
-	sights
-}
-
-// standing is the part of a runtime's record that many others share: equal ones are kept once.
-type standing struct {
-	*condition
-	at   *tenancy // its pool is "" if the runtime was gone before it had one
-	last *tenancy // the last assignment: a deprovision may name another tenant, or none
-}
-
-// condition is the part of a runtime's record that has but a few values.
-type condition struct {
-	state     RuntimeState
-	origin    Origin
-	confirmed bool
-}
-
-// nowhere is the tenancy, and unknown the standing, of a runtime of which nothing is known.
-var (
-	nowhere = &tenancy{}
-	unknown = &standing{&condition{}, nowhere, nowhere}
-)
-
-// set sets pool and record of a runtime: request and sequence in r, the rest in by.
-func (g *Gathering) set(r *resident, by *standing, pool string, rt Runtime) {
-	r.request, r.sequence = g.ids.Of(rt.Request), rt.Sequence
-	by.at, by.condition = g.tenancy(pool, rt.Binding, rt.Tenant), g.condition(rt)
-}
-
-func (g *Gathering) runtime(r resident) Runtime {
-	return Runtime{
-		State: r.state, Binding: r.at.binding, Sequence: r.sequence, Request: g.ids.Text(r.request),
-		Confirmed: r.confirmed, Origin: r.origin, Tenant: r.at.tenant,
-	}
-}
-
-func (g *Gathering) condition(rt Runtime) *condition {
-	return once(g.conditions, condition{rt.State, rt.Origin, rt.Confirmed})
-}
-
-// tenancy is a tenant on a binding of a pool.
-type tenancy struct{ pool, binding, tenant string }
-
-// tenancy returns the kept tenancy, so that equal ones are equal pointers.
-func (g *Gathering) tenancy(pool, binding, tenant string) *tenancy {
-	if known := g.tenancies[tenancy{pool, binding, tenant}]; known != nil {
-		return known
-	}
-	return once(g.tenancies, tenancy{g.names.Once(pool), g.names.Once(binding), g.names.Once(tenant)})
-}
-
 // tenure is one claim of a tenant.
 type tenure struct {
 	*tenancy
@@ -135,40 +76,17 @@ type claimed struct {
 // NewGathering returns an empty Gathering.
 func NewGathering() *Gathering {
 	g := &Gathering{
-		tenancies: map[tenancy]*tenancy{*nowhere: nowhere}, conditions: map[condition]*condition{}, standings: map[standing]*standing{},
+		tenancies: map[tenancy]*tenancy{*nowhere: nowhere}, conditions: map[condition]*condition{},
 		bindings: map[string]labelled{}, highest: map[string]int64{}, claims: map[tenure]claimed{}, waiting: map[string]bool{},
 	}
 	for n := range g.residents {
-		g.residents[n] = map[compact.ID]resident{}
+		g.residents[n] = map[compact.ID]kept{}
 	}
 	return g
 }
 
-// resident returns what is known of a runtime, and whether something is.
-func (g *Gathering) resident(id string) (resident, bool) {
-	r, known := g.residents[bucketOf(id)][g.ids.Of(id)]
-	if !known {
-		r.standing = unknown
-	}
-	return r, known
-}
-
-// keep records what is known of a runtime by now.
-func (g *Gathering) keep(id string, r resident) { g.residents[bucketOf(id)][g.ids.Of(id)] = r }
-
-// once returns a pointer to a value that equal values share.
-func once[V comparable](kept map[V]*V, value V) *V {
-	if known := kept[value]; known != nil {
-		return known
-	}
-	kept[value] = &value
-	return &value
-}
-
-// Answer adds a reply of the ledger; it ignores one without runtime or sequence. Of the replies about a
-// runtime, the one with the highest sequence counts, not the newest one: a worker that paused may have
-// published late. A runtime that was gone before it had a pool stays gone: the sequence of that reply is one of the
-// directory, and no assignment follows it, except one from before a loss.
+// Answer adds a reply of the ledger; it ignores one without runtime or sequence. Fate says which of the replies about a
+// runtime counts.
 func (g *Gathering) Answer(a Answer) {
 	if a.Runtime == "" || a.Sequence == 0 {
 		return
@@ -180,23 +98,21 @@ func (g *Gathering) Answer(a Answer) {
 	if a.Sequence > g.highest[place] {
 		g.highest[place] = a.Sequence
 	}
-	if a.State == "" || a.State == RuntimeAssigned && a.Binding == "" {
+	if !a.tells() {
 		return
 	}
 	r, _ := g.resident(a.Runtime)
-	by := *r.standing
+	replaces := a.replaces(r.fate())
 	if a.State == RuntimeAssigned {
 		at := g.tenancy(a.Pool, a.Binding, a.Tenant)
 		if a.Sequence >= r.since {
-			by.last, r.since = at, a.Sequence
+			r.last, r.since = at, a.Sequence
 		}
 		g.claim(tenure{at, a.Generation}, a)
 	}
-	stays := r.state == RuntimeGone && r.at.pool == "" && a.Pool != ""
-	if !stays && (a.State == RuntimeGone && a.Pool == "" && r.at.pool != "" || a.after(r)) {
-		g.set(&r, &by, a.Pool, a.runtime())
+	if replaces {
+		g.set(&r, a.Pool, a.runtime())
 	}
-	r.standing = once(g.standings, by)
 	g.keep(a.Runtime, r)
 }
 
@@ -221,30 +137,6 @@ func (g *Gathering) claimedAt(of tenancy, generation int64) int64 {
 		c = g.claims[tenure{at, 0}] // of a reply that names no generation
 	}
 	return cmp.Or(c.by, c.first)
-}
-
-// after reports whether the answer replaces the known record. Two replies can have one sequence: a release
-// and the Superseded of the waiting request do, and a waiting reply to one request and the assignment by
-// another request of the runtime may. Of these, one that makes the runtime gone counts more than an
-// assignment, and an assignment more than the rest.
-func (a Answer) after(known resident) bool {
-	if a.Sequence != known.sequence {
-		return a.Sequence > known.sequence
-	}
-	return weight(a.State, a.Binding) > weight(known.state, known.at.binding)
-}
-
-func weight(s RuntimeState, binding string) int {
-	switch {
-	case s == RuntimeGone && binding != "":
-		return 4
-	case s == RuntimeGone:
-		return 3
-	case s == RuntimeAssigned:
-		return 2
-	default:
-		return 1
-	}
 }
 
 // runtime returns the runtime's record by the answer. A published assignment may have been read, so it is
@@ -325,12 +217,11 @@ func (g *Gathering) adopt() {
 			if of := g.names.Text(s.tenant); b.shared && engine.ValidID(of) {
 				tenant = of
 			}
-			by := *r.standing
-			g.set(&r, &by, b.pool, Runtime{
+			g.set(&r, b.pool, Runtime{
 				State: RuntimeAssigned, Binding: binding, Sequence: g.highest[b.pool],
 				Confirmed: true, Origin: Adopted, Tenant: tenant,
 			})
-			r.standing, known = once(g.standings, by), true
+			known = true
 		}
 		if known && r.shoot == 0 {
 			r.shoot = s.binding
@@ -373,10 +264,4 @@ func (g *Gathering) Size() int {
 		size += len(runtimes)
 	}
 	return size
-}
-
-// State returns where a runtime is by what was added; "" if nothing says so.
-func (g *Gathering) State(runtime string) RuntimeState {
-	r, _ := g.resident(runtime)
-	return r.state
 }

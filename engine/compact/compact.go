@@ -8,12 +8,32 @@ import (
 	"github.com/google/uuid"
 )
 
+// Values numbers values from 1, each once. The zero value is ready for use. It is not safe for concurrent use.
+type Values[V comparable] struct {
+	numbers map[V]uint32
+	values  []V
+}
+
+// Number returns the number of a value.
+func (v *Values[V]) Number(value V) uint32 {
+	n, known := v.numbers[value]
+	if !known {
+		if v.numbers == nil {
+			v.numbers = map[V]uint32{}
+		}
+		v.values = append(v.values, value)
+		n = uint32(len(v.values)) // 2^32 values do not fit into memory
+		v.numbers[value] = n
+	}
+	return n
+}
+
+// Value returns the value that has the number.
+func (v *Values[V]) Value(number uint32) V { return v.values[number-1] }
+
 // Texts numbers texts, each once. The zero value is ready for use; "" has the number 0. It is not safe for concurrent
 // use.
-type Texts struct {
-	numbers map[string]uint32
-	texts   []string // from number 1
-}
+type Texts struct{ kept Values[string] }
 
 // Number returns the number of a text. It adds a copy of the text if it is new: a part of a message would keep all of
 // the message in memory.
@@ -21,17 +41,10 @@ func (t *Texts) Number(text string) uint32 {
 	if text == "" {
 		return 0
 	}
-	n, known := t.numbers[text]
-	if !known {
-		if t.numbers == nil {
-			t.numbers = map[string]uint32{}
-		}
-		text = strings.Clone(text)
-		t.texts = append(t.texts, text)
-		n = uint32(len(t.texts)) // 2^32 texts do not fit into memory
-		t.numbers[text] = n
+	if n, known := t.kept.numbers[text]; known {
+		return n
 	}
-	return n
+	return t.kept.Number(strings.Clone(text))
 }
 
 // Once returns the kept text that equals text. It adds a copy if there is none.
@@ -42,7 +55,7 @@ func (t *Texts) Text(number uint32) string {
 	if number == 0 {
 		return ""
 	}
-	return t.texts[number-1]
+	return t.kept.Value(number)
 }
 
 // ID stands for an id. Equal ids of the same IDs have equal values; "" has the zero value.

@@ -21,16 +21,21 @@ import (
 
 // Answers collects from the ledger which runtimes have which blocks.
 type Answers struct {
-	known *account.Gathering
-	all   map[compact.ID]*kept // the last assignment of each runtime
-	Begun []events.Stored      // sealed extra replies: announced, and not stored
-	last  uint64               // sequence of the last reply that ReadAnswers has read
+	runtimes map[compact.ID]history
+	Begun    []events.Stored // sealed extra replies: announced, and not stored
+	last     uint64          // sequence of the last reply that ReadAnswers has read
 
 	// What many answers have in common is kept once.
 	ids    compact.IDs
 	names  compact.Texts
 	lists  map[string][]string
 	labels map[string]map[string]string
+}
+
+// history is what the ledger has of a runtime.
+type history struct {
+	account.Fate
+	last *kept // its last assignment; nil for none
 }
 
 // answer is the part of a stored assignment that network blocks need.
@@ -58,10 +63,7 @@ type kept struct {
 }
 
 func newAnswers() *Answers {
-	return &Answers{
-		known: account.NewGathering(), all: map[compact.ID]*kept{},
-		lists: map[string][]string{}, labels: map[string]map[string]string{},
-	}
+	return &Answers{runtimes: map[compact.ID]history{}, lists: map[string][]string{}, labels: map[string]map[string]string{}}
 }
 
 // ReadAnswers reads the ledger to its end.
@@ -99,10 +101,14 @@ func (a *Answers) Take(stored events.Stored) {
 			a.Begun = append(a.Begun, stored)
 		}
 		return
-	case r.Status == events.StatusAssigned:
-		a.keep(r.RuntimeID, a.answer(r))
 	}
-	a.known.Answer(storage.FactOf(r).Answer())
+	id := a.ids.Of(r.RuntimeID)
+	h := a.runtimes[id]
+	if r.Status == events.StatusAssigned {
+		h.last = a.kept(a.answer(r), h.last)
+	}
+	h.Fate = h.With(storage.FactOf(r).Answer())
+	a.runtimes[id] = h
 }
 
 // answer returns the part of an assignment that is kept.
@@ -125,19 +131,20 @@ func (a *Answers) answer(r events.Reply) answer {
 	return part
 }
 
-func (a *Answers) keep(runtime string, part answer) {
-	id := a.ids.Of(runtime)
-	k := &kept{request: a.ids.Of(part.request), sequence: part.sequence, shoot: part.shoot, earlier: a.all[id]}
+func (a *Answers) kept(part answer, earlier *kept) *kept {
+	k := &kept{request: a.ids.Of(part.request), sequence: part.sequence, shoot: part.shoot, earlier: earlier}
 	if d := part.described; d.cluster != nil || d.applied != nil || d.fault != nil {
 		k.described = &d
 	}
-	a.all[id] = k
+	return k
 }
 
 // of returns the answers of a runtime, in the order of the ledger.
-func (a *Answers) of(runtime string) []answer {
+func (a *Answers) of(runtime string) []answer { return a.all(a.runtimes[a.ids.Of(runtime)]) }
+
+func (a *Answers) all(of history) []answer {
 	var all []answer
-	for k := a.all[a.ids.Of(runtime)]; k != nil; k = k.earlier {
+	for k := of.last; k != nil; k = k.earlier {
 		part := answer{request: a.ids.Text(k.request), sequence: k.sequence, shoot: k.shoot}
 		if k.described != nil {
 			part.described = *k.described
@@ -169,27 +176,25 @@ func once[V any](kept map[string]V, key string, value V) V {
 
 // live returns the answers of a runtime, and whether it is still assigned.
 func (a *Answers) live(runtime string) ([]answer, bool) {
-	if a.known.State(runtime) != account.RuntimeAssigned {
-		return nil, false
+	if h := a.runtimes[a.ids.Of(runtime)]; h.Assigned() {
+		return a.all(h), true
 	}
-	return a.of(runtime), true
+	return nil, false
 }
 
 // eachLive visits the runtimes that are still assigned.
 func (a *Answers) eachLive() iter.Seq2[string, []answer] {
 	return func(yield func(string, []answer) bool) {
-		for id := range a.all {
-			runtime := a.ids.Text(id)
-			if answers, assigned := a.live(runtime); assigned && !yield(runtime, answers) {
+		for id, h := range a.runtimes {
+			if h.Assigned() && !yield(a.ids.Text(id), a.all(h)) {
 				return
 			}
 		}
 	}
 }
 
-// gone reports whether a runtime is gone. One that is neither assigned nor gone waits, was refused, or is not in the
-// ledger.
-func (a *Answers) gone(runtime string) bool { return a.known.State(runtime) == account.RuntimeGone }
+// gone reports whether a runtime is gone.
+func (a *Answers) gone(runtime string) bool { return a.runtimes[a.ids.Of(runtime)].Gone() }
 
 // extraID matches the ids of extra replies. A publisher may use such an id too: then the first message under
 // the id stands.
