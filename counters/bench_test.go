@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -150,11 +151,12 @@ func redisCPU(b *testing.B, client *redis.Client) time.Duration {
 
 // benchPool has a thousand tenants with an account each.
 func benchPool() account.Snapshot {
-	s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+	runtimes := map[string]account.Runtime{}
+	s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: maps.All(runtimes)}
 	for n := range 1000 {
 		binding, tenant := fmt.Sprintf("taken-%d", n), fmt.Sprintf("ga-%d", n)
 		s.Bindings[binding] = account.Record{State: account.InUse, Tenant: tenant, Generation: 1, Confirmed: true, Count: 1}
-		s.Runtimes[fmt.Sprintf("rt-%d", n)] = account.Runtime{
+		runtimes[fmt.Sprintf("rt-%d", n)] = account.Runtime{
 			State: account.RuntimeAssigned, Binding: binding, Sequence: int64(n), Confirmed: true, Tenant: tenant,
 		}
 	}

@@ -3,6 +3,7 @@ package counters_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -18,11 +19,12 @@ func TestQueueIsReadInPages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := counterstest.NewMachine(client, "")
-			s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+			runtimes := map[string]account.Runtime{}
+			s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: maps.All(runtimes)}
 			var want []account.Waiter
 			for n := range 2500 {
 				w := account.Waiter{Runtime: fmt.Sprintf("rt-%d", n), Request: fmt.Sprintf("q-%d", n), Tenant: fmt.Sprintf("ga-%d", n%7), Sequence: int64(n + 1)}
-				s.Runtimes[w.Runtime] = account.Runtime{State: account.RuntimeWaiting, Sequence: w.Sequence, Request: w.Request, Tenant: w.Tenant}
+				runtimes[w.Runtime] = account.Runtime{State: account.RuntimeWaiting, Sequence: w.Sequence, Request: w.Request, Tenant: w.Tenant}
 				want = append(want, w)
 			}
 			build(t, m, "p", "e1", s)

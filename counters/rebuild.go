@@ -2,8 +2,10 @@ package counters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -178,17 +180,18 @@ redis.call('HSET', KEYS[1], 'epoch', token, 'server', server, 'history', history
 return {'OK', 1}
 `)
 
-// staged is the content of one key: command is HSET or ZADD, and each entry is a pair of its arguments after the
-// key, field and value or score and member.
+// staged is the content of one key: command is HSET or ZADD.
 type staged struct {
 	command string
-	entries int
-	each    iter.Seq2[any, any]
+	entries iter.Seq2[entry, error]
 }
 
-// stageMap returns the entries of a map. Each is encoded when it is sent, so that not all are in memory twice.
-func stageMap[V any](command string, from map[string]V, encode func(string, V) (any, any)) staged {
-	return staged{command, len(from), func(yield func(any, any) bool) {
+// entry is a pair of arguments after the key: field and value, or score and member.
+type entry [2]any
+
+// stageAll returns the entries that encode makes. It makes each when it is sent, so that not all are in memory twice.
+func stageAll[V any](command string, from iter.Seq2[string, V], encode func(string, V) (entry, error)) staged {
+	return staged{command, func(yield func(entry, error) bool) {
 		for key, value := range from {
 			if !yield(encode(key, value)) {
 				return
@@ -197,63 +200,53 @@ func stageMap[V any](command string, from map[string]V, encode func(string, V) (
 	}}
 }
 
+// where returns the entries of a map whose values are to be kept.
+func where[V any](from map[string]V, keep func(V) bool) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for key, value := range from {
+			if keep(value) && !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
 // Install replaces the pool's records by the snapshot (rule 13e), and reports whether the pool is built under
 // this token. It returns false if another rebuild has built the pool, or if the rebuild is no longer the token's. A
 // repeat after success returns true. Error: an *engine.Error of Redis; another error if staged records are gone,
 // after which the rebuild must begin again.
 func (s *Store) Install(ctx context.Context, pool, token string, snapshot account.Snapshot) (bool, error) {
-	parts, err := stagePool(snapshot)
-	if err != nil {
-		return false, err
-	}
 	k := s.poolKeys(pool)
 	to := target{pool, k[0], []string{k[1], k[2], k[3], k[5]}, s.stagingKeys(pool, token), []string{k[4], k[6]}}
-	return s.install(ctx, to, token, snapshot.Sequence, parts)
+	return s.install(ctx, to, token, snapshot.Sequence, stagePool(snapshot))
 }
 
-// stagePool returns bindings, runtimes, the tenants' bindings and the waiting runtimes. A rebuild
-// leaves no binding in claiming, so the list of runtimes on such bindings stays empty.
-func stagePool(snapshot account.Snapshot) ([]staged, error) {
-	kept, tenants, waiting := map[string]account.Record{}, map[string]string{}, map[string]int64{}
-	for name, rec := range snapshot.Bindings {
-		if err := checkNames(name, rec.Tenant); err != nil {
-			return nil, err
-		}
-		if err := checkNumbers(rec.Generation, rec.Claimed); err != nil {
-			return nil, err
-		}
-		if rec.State == account.Free && rec.Count == 0 {
-			continue
-		}
-		kept[name] = rec
-		if rec.Tenant != "" && rec.State != account.Free {
-			tenants[name] = rec.Tenant
-		}
-	}
-	for id, rt := range snapshot.Runtimes {
-		if err := checkNames(id, rt.Binding, rt.Request, rt.Tenant); err != nil {
-			return nil, err
-		}
-		if rt.State == account.RuntimeWaiting {
-			waiting[id] = rt.Sequence
-		}
-	}
+// stagePool returns bindings, runtimes, the tenants' bindings and the waiting runtimes, to be staged in this order. A
+// rebuild leaves no binding in claiming, so the list of runtimes on such bindings stays empty.
+func stagePool(snapshot account.Snapshot) []staged {
+	waiting := map[string]int64{} // complete when the runtimes are staged
+	recorded := where(snapshot.Bindings, func(rec account.Record) bool { return rec.State != account.Free || rec.Count > 0 })
+	owned := where(snapshot.Bindings, func(rec account.Record) bool { return rec.State != account.Free && rec.Tenant != "" })
 	return []staged{
-		stageMap("HSET", kept, func(name string, rec account.Record) (any, any) { return name, pack(rec) }),
-		stageMap("HSET", snapshot.Runtimes, func(id string, rt account.Runtime) (any, any) { return id, packRuntime(rt) }),
-		stageMap("ZADD", tenants, func(name, tenant string) (any, any) { return 0, tenant + " " + name }),
-		stageMap("ZADD", waiting, func(id string, sequence int64) (any, any) { return sequence, id }),
-	}, nil
+		stageAll("HSET", recorded, func(name string, rec account.Record) (entry, error) {
+			return entry{name, pack(rec)}, errors.Join(checkNames(name, rec.Tenant), checkNumbers(rec.Generation, rec.Claimed))
+		}),
+		stageAll("HSET", snapshot.EachRuntime(), func(id string, rt account.Runtime) (entry, error) {
+			if rt.State == account.RuntimeWaiting {
+				waiting[id] = rt.Sequence
+			}
+			return entry{id, packRuntime(rt)}, checkNames(id, rt.Binding, rt.Request, rt.Tenant)
+		}),
+		stageAll("ZADD", owned, func(name string, rec account.Record) (entry, error) { return entry{0, rec.Tenant + " " + name}, nil }),
+		stageAll("ZADD", maps.All(waiting), func(id string, sequence int64) (entry, error) { return entry{sequence, id}, nil }),
+	}
 }
 
 // InstallBucket is Install for a bucket of the directory, by its name.
 func (s *Store) InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error) {
-	for id := range d.Places {
-		if err := checkNames(id); err != nil {
-			return false, err
-		}
-	}
-	places := stageMap("HSET", d.Places, func(id string, place account.Place) (any, any) { return id, packPlace(place) })
+	places := stageAll("HSET", maps.All(d.Places), func(id string, place account.Place) (entry, error) {
+		return entry{id, packPlace(place)}, checkNames(id)
+	})
 	k := s.bucketKeys(bucket)
 	return s.install(ctx, target{bucket, k[0], k[1:], s.stagingKeys(bucket, token), nil}, token, d.Sequence, []staged{places})
 }
@@ -278,10 +271,11 @@ func (s *Store) install(ctx context.Context, to target, token string, sequence i
 	}
 	args := []any{token, sequence, len(parts)}
 	for i, part := range parts {
-		if err := s.stage(ctx, to, token, to.staging[i], part); err != nil {
+		entries, err := s.stage(ctx, to, token, to.staging[i], part)
+		if err != nil {
 			return false, err
 		}
-		args = append(args, part.entries)
+		args = append(args, entries)
 	}
 	r, err := s.run(ctx, installScript, to.place, slices.Concat([]string{to.meta}, to.live, to.staging, to.empty), args...)
 	if err != nil {
@@ -294,9 +288,9 @@ func (s *Store) install(ctx context.Context, to target, token string, sequence i
 	return outcome == 1, r.Err()
 }
 
-// stage adds one part to its key in chunks, several to a round trip. If the place is built or another
-// token has the rebuild by now, stage stops without an error; installScript then finds the same.
-func (s *Store) stage(ctx context.Context, to target, token, key string, part staged) error {
+// stage adds one part to its key in chunks, several to a round trip, and returns the number of its entries. If the place
+// is built or another token has the rebuild by now, stage stops without an error; installScript then finds the same.
+func (s *Store) stage(ctx context.Context, to target, token, key string, part staged) (entries int, err error) {
 	keys, ttl := []string{to.meta, key}, strconv.FormatInt(stagedFor.Milliseconds(), 10)
 	var calls []script.Call
 	send := func() (ours bool, err error) {
@@ -309,22 +303,27 @@ func (s *Store) stage(ctx context.Context, to target, token, key string, part st
 		calls = calls[:0]
 		return err == nil, err
 	}
-	var args []any
-	left := part.entries
-	for a, b := range part.each {
-		if args == nil {
-			args = append(make([]any, 0, 3+2*min(chunk, left)), token, part.command, ttl)
+	args := []any{token, part.command, ttl}
+	for e, err := range part.entries {
+		if err != nil {
+			return entries, err
 		}
-		args = append(args, a, b)
-		if left--; left > 0 && len(args) < 3+2*chunk {
+		args = append(args, e[0], e[1])
+		if entries++; entries%chunk > 0 {
 			continue
 		}
-		calls, args = append(calls, script.Call{Place: to.place, Request: script.Request{Keys: keys, Args: args}}), nil
-		if left == 0 || len(calls) == chunksAtOnce {
+		calls, args = append(calls, script.Call{Place: to.place, Request: script.Request{Keys: keys, Args: args}}), append(make([]any, 0, 3+2*chunk), args[:3]...)
+		if len(calls) == chunksAtOnce {
 			if ours, err := send(); !ours {
-				return err
+				return entries, err
 			}
 		}
 	}
-	return nil
+	if len(args) > 3 {
+		calls = append(calls, script.Call{Place: to.place, Request: script.Request{Keys: keys, Args: args}})
+	}
+	if len(calls) > 0 {
+		_, err = send()
+	}
+	return entries, err
 }

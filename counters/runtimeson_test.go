@@ -3,6 +3,7 @@ package counters_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -23,13 +24,14 @@ func TestRuntimesOn(t *testing.T) {
 					t.Errorf("a pool that is not built: %v", err)
 				}
 			}
-			s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+			runtimes := map[string]account.Runtime{}
+			s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: maps.All(runtimes)}
 			for n := range 3000 {
-				s.Runtimes[fmt.Sprintf("rt-%d", n)] = account.Runtime{
+				runtimes[fmt.Sprintf("rt-%d", n)] = account.Runtime{
 					State: account.RuntimeAssigned, Binding: fmt.Sprintf("aws-%d", n%300), Sequence: int64(n + 1), Request: "aws-1", Confirmed: true, Tenant: "ga",
 				}
 			}
-			s.Runtimes["gone"] = account.Runtime{State: account.RuntimeGone, Binding: "aws-1", Sequence: 5000, Tenant: "ga"}
+			runtimes["gone"] = account.Runtime{State: account.RuntimeGone, Binding: "aws-1", Sequence: 5000, Tenant: "ga"}
 			build(t, m, "p", "e1", s)
 			for _, binding := range []string{"aws-1", "aws-299", "aws", "aws-300", ""} {
 				var got, want []string

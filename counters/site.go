@@ -2,7 +2,6 @@ package counters
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/hap-worker/hap-worker/counters/script"
@@ -73,7 +72,7 @@ func (site *Site) RenewRebuild(ctx context.Context, token string, now time.Time)
 // Part is the new content of one of the records: a hash, or a sorted set.
 type Part struct {
 	command string
-	args    []any
+	entries []entry
 }
 
 // NewHash returns the Part of a hash without fields.
@@ -83,11 +82,11 @@ func NewHash() Part { return Part{command: "HSET"} }
 func NewSortedSet() Part { return Part{command: "ZADD"} }
 
 // Add adds a field and its value to a hash, or a score and its member to a sorted set.
-func (p *Part) Add(a, b any) { p.args = append(p.args, a, b) }
+func (p *Part) Add(a, b any) { p.entries = append(p.entries, entry{a, b}) }
 
-func (p *Part) each(yield func(a, b any) bool) {
-	for pair := range slices.Chunk(p.args, 2) {
-		if !yield(pair[0], pair[1]) {
+func (p *Part) each(yield func(entry, error) bool) {
+	for _, e := range p.entries {
+		if !yield(e, nil) {
 			return
 		}
 	}
@@ -97,7 +96,7 @@ func (p *Part) each(yield func(a, b any) bool) {
 func (site *Site) Install(ctx context.Context, token string, parts []Part) (bool, error) {
 	all := make([]staged, len(parts))
 	for i := range parts {
-		all[i] = staged{parts[i].command, len(parts[i].args) / 2, parts[i].each}
+		all[i] = staged{parts[i].command, parts[i].each}
 	}
 	to := target{site.name, site.keys[0], site.keys[1:], site.under(site.tag + "n:" + token + ":"), nil}
 	return site.store.install(ctx, to, token, 0, all)

@@ -171,11 +171,12 @@ func TestLargePool(t *testing.T) {
 	client := counterstest.Redis(t)
 	m := counterstest.NewMachine(client, "")
 	ctx := t.Context()
-	snapshot := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+	placed := map[string]account.Runtime{}
+	snapshot := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: maps.All(placed)}
 	for n := range 3001 {
 		binding, tenant := fmt.Sprintf("b-%d", n), fmt.Sprintf("ga-%d", n)
 		snapshot.Bindings[binding] = account.Record{State: account.InUse, Tenant: tenant, Generation: 1, Confirmed: true, Count: 1}
-		snapshot.Runtimes[fmt.Sprintf("rt-%d", n)] = account.Runtime{
+		placed[fmt.Sprintf("rt-%d", n)] = account.Runtime{
 			State: account.RuntimeAssigned, Binding: binding, Sequence: int64(n), Confirmed: true, Tenant: tenant,
 		}
 	}
@@ -263,14 +264,15 @@ func TestTenants(t *testing.T) {
 			t.Parallel()
 			m := counterstest.NewMachine(client, "")
 			const runtimes, tenants = 5000, 7
-			snapshot := account.Snapshot{Bindings: map[string]account.Record{"b": {State: account.InUse, Confirmed: true, Count: runtimes}}, Runtimes: map[string]account.Runtime{}}
+			placed := map[string]account.Runtime{}
+			snapshot := account.Snapshot{Bindings: map[string]account.Record{"b": {State: account.InUse, Confirmed: true, Count: runtimes}}, Runtimes: maps.All(placed)}
 			for n := range runtimes {
-				snapshot.Runtimes[fmt.Sprintf("rt-%d", n)] = account.Runtime{
+				placed[fmt.Sprintf("rt-%d", n)] = account.Runtime{
 					State: account.RuntimeAssigned, Binding: "b", Sequence: int64(n + 1), Confirmed: true, Tenant: fmt.Sprintf("ga-%d", n%tenants),
 				}
 			}
-			snapshot.Runtimes["rt-gone"] = account.Runtime{State: account.RuntimeGone, Sequence: 9000, Tenant: "ga-gone"}
-			snapshot.Runtimes["rt-of-nobody"] = account.Runtime{State: account.RuntimeAssigned, Binding: "b", Sequence: 9001, Confirmed: true}
+			placed["rt-gone"] = account.Runtime{State: account.RuntimeGone, Sequence: 9000, Tenant: "ga-gone"}
+			placed["rt-of-nobody"] = account.Runtime{State: account.RuntimeAssigned, Binding: "b", Sequence: 9001, Confirmed: true}
 			build(t, m, "aws+shared", "e1", snapshot)
 			build(t, m, "empty", "e2", account.Snapshot{})
 			got, err := m.Tenants(t.Context(), "aws+shared")

@@ -3,6 +3,7 @@ package integration_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"os"
@@ -177,7 +178,7 @@ func install(t *testing.T, s *stack.Stack) {
 	for i, p := range largePools {
 		name := p.pool.Name()
 		snapshot := largeSnapshot(p.pool, p.accounts, &runtimes, i == len(largePools)-1)
-		for id := range snapshot.Runtimes {
+		for id := range snapshot.EachRuntime() {
 			directories[account.BucketOf(id)].Places[id] = account.Place{Pool: name}
 		}
 		begun, err := store.BeginRebuild(t.Context(), name, token, time.Now(), time.Minute)
@@ -200,7 +201,8 @@ func install(t *testing.T, s *stack.Stack) {
 // largeSnapshot puts runtimes on all accounts that have a tenant, and the rest of
 // them all into the last pool.
 func largeSnapshot(p engine.Pool, accounts int, runtimes *int, last bool) account.Snapshot {
-	s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+	placed := map[string]account.Runtime{}
+	s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: maps.All(placed)}
 	per, more := 13, 0
 	if last {
 		per, more = (largeRuntimes-*runtimes)/accounts, (largeRuntimes-*runtimes)%accounts
@@ -221,7 +223,7 @@ func largeSnapshot(p engine.Pool, accounts int, runtimes *int, last bool) accoun
 		for range count {
 			*runtimes++
 			s.Sequence++
-			s.Runtimes[fmt.Sprintf("rt-%06d", *runtimes)] = account.Runtime{
+			placed[fmt.Sprintf("rt-%06d", *runtimes)] = account.Runtime{
 				State: account.RuntimeAssigned, Binding: largeName(p, n), Sequence: s.Sequence, Request: fmt.Sprintf("q-%06d", *runtimes),
 				Confirmed: true, Origin: account.Own, Tenant: fmt.Sprintf("ga-%04d", n/3),
 			}

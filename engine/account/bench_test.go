@@ -2,6 +2,7 @@ package account_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -13,12 +14,13 @@ import (
 func BenchmarkAssign(b *testing.B) {
 	for _, size := range []int{100, 10_000} {
 		b.Run(fmt.Sprintf("%d bindings", size), func(b *testing.B) {
-			snapshot := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+			runtimes := map[string]account.Runtime{}
+			snapshot := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: maps.All(runtimes)}
 			for n := range size {
 				snapshot.Bindings[fmt.Sprintf("b-%d", n)] = account.Record{
 					State: account.InUse, Tenant: fmt.Sprintf("ga-%d", n), Generation: 1, Confirmed: true, Count: 1,
 				}
-				snapshot.Runtimes[fmt.Sprintf("w-%d", n)] = account.Runtime{
+				runtimes[fmt.Sprintf("w-%d", n)] = account.Runtime{
 					State: account.RuntimeWaiting, Sequence: int64(n), Request: "q", Tenant: fmt.Sprintf("new-%d", n),
 				}
 			}

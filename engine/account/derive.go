@@ -2,6 +2,7 @@ package account
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"sync"
 
@@ -66,19 +67,25 @@ func (c *Contents) Occupied() []string {
 
 // Pool returns what the pool is installed with.
 func (c *Contents) Pool(name string) Snapshot {
-	ids := c.pooled()[name]
-	s := Snapshot{Sequence: c.highest[name], Bindings: map[string]Record{}, Runtimes: make(map[string]Runtime, len(ids))}
-	for _, short := range ids {
-		id := c.ids.Text(short)
-		r, _ := c.resident(id)
-		s.Runtimes[id] = c.left(r)
-	}
+	s := Snapshot{Sequence: c.highest[name], Bindings: map[string]Record{}, Runtimes: c.runtimesOf(name)}
 	for binding, u := range c.use[name] {
 		if rec, keep := c.record(name, binding, u); keep {
 			s.Bindings[binding] = rec
 		}
 	}
 	return s
+}
+
+// runtimesOf visits the runtimes of a pool.
+func (c *Contents) runtimesOf(pool string) iter.Seq2[string, Runtime] {
+	return func(yield func(string, Runtime) bool) {
+		for _, short := range c.pooled()[pool] {
+			id := c.ids.Text(short)
+			if r, _ := c.resident(id); !yield(id, c.left(r)) {
+				return
+			}
+		}
+	}
 }
 
 // Bucket returns what a bucket of the directory is installed with, and whether there is a bucket with this name. A key

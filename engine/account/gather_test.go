@@ -86,11 +86,13 @@ func poolsOf(text string) []string {
 }
 
 func gathered(g *account.Gathering, pools []string) string {
-	contents, snapshots := g.Contents(), map[string]account.Snapshot{}
+	contents, installed := g.Contents(), map[string]map[string]account.Runtime{}
 	var out []string
 	for _, pool := range pools {
-		if s := contents.Pool(pool); s.Sequence > 0 || len(s.Bindings)+len(s.Runtimes) > 0 {
-			out, snapshots[pool] = append(out, "pool "+pool+" "+accounttest.Snapshot(s)), s
+		s := contents.Pool(pool)
+		installed[pool] = maps.Collect(s.EachRuntime())
+		if s.Sequence > 0 || len(s.Bindings)+len(installed[pool]) > 0 {
+			out = append(out, "pool "+pool+" "+accounttest.Snapshot(s))
 		}
 	}
 	for n := range account.Buckets {
@@ -101,7 +103,7 @@ func gathered(g *account.Gathering, pools []string) string {
 		}
 		for _, id := range slices.Sorted(maps.Keys(d.Places)) {
 			place := d.Places[id]
-			if _, there := snapshots[place.Pool].Runtimes[id]; !there {
+			if _, there := installed[place.Pool][id]; !there {
 				out = append(out, fmt.Sprintf("%s %s of %d", id, accounttest.Place(place), d.Sequence))
 			}
 			if account.BucketOf(id) != name {

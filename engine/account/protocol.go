@@ -2,6 +2,7 @@ package account
 
 import (
 	"errors"
+	"iter"
 
 	"github.com/hap-worker/hap-worker/engine"
 )
@@ -96,7 +97,15 @@ type Observation struct {
 type Snapshot struct {
 	Sequence int64 // the highest in the ledger
 	Bindings map[string]Record
-	Runtimes map[string]Runtime
+	Runtimes iter.Seq2[string, Runtime] // each once, by id; nil for none. There may be a million: each is made when it is visited.
+}
+
+// EachRuntime visits the runtimes.
+func (s Snapshot) EachRuntime() iter.Seq2[string, Runtime] {
+	if s.Runtimes == nil {
+		return func(func(string, Runtime) bool) {}
+	}
+	return s.Runtimes
 }
 
 // Place is a runtime's entry in the directory: the pool that it belongs to, or Gone if it was deprovisioned

@@ -87,7 +87,7 @@ func (p *Pool) Install(token string, snapshot Snapshot) bool {
 		for name, rec := range snapshot.Bindings {
 			p.put(name, rec)
 		}
-		for id, rt := range snapshot.Runtimes {
+		for id, rt := range snapshot.EachRuntime() {
 			p.remember(id, rt)
 		}
 	}

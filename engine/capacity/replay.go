@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"container/heap"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -112,13 +113,14 @@ func (p *Pool) run(o Options, accounts int, number uint64) (tally, error) {
 
 // begin builds the pool as it is now, but with as many free accounts as make total accounts.
 func (r *replay) begin() {
-	snapshot := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+	runtimes := map[string]account.Runtime{}
+	snapshot := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: maps.All(runtimes)}
 	counts, holders := map[string]int{}, map[string]string{}
 	for _, c := range r.of.Clusters {
 		name := r.cluster()
 		counts[c.Account]++
 		holders[c.Account] = c.Tenant
-		snapshot.Runtimes[name] = account.Runtime{State: account.RuntimeAssigned, Binding: c.Account, Confirmed: true, Origin: account.Own, Tenant: c.Tenant}
+		runtimes[name] = account.Runtime{State: account.RuntimeAssigned, Binding: c.Account, Confirmed: true, Origin: account.Own, Tenant: c.Tenant}
 		r.tenants[name] = c.Tenant
 		r.later(r.of.Demand.Lifetimes.Rest(r.random, c.Age), gone, name)
 	}

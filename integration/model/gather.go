@@ -97,14 +97,15 @@ func (m *model) gathering(read gathered) *account.Gathering {
 
 // leaveOut changes the result of a rebuild to what it is without the rules that are switched off.
 func (m *model) leaveOut(d derived) {
-	for _, s := range d.snapshots {
+	for pool, s := range d.snapshots {
 		for name, rec := range s.Bindings {
 			rec.Confirmed = rec.Confirmed || m.off[ruleUnconfirmed]
 			s.Bindings[name] = rec
 		}
-		maps.DeleteFunc(s.Runtimes, func(_ string, rt account.Runtime) bool {
-			return m.off[ruleTombs] && rt.State == account.RuntimeGone
-		})
+		runtimes := maps.Collect(s.Runtimes) // now, and not again in each state
+		maps.DeleteFunc(runtimes, func(_ string, rt account.Runtime) bool { return m.off[ruleTombs] && rt.State == account.RuntimeGone })
+		s.Runtimes = maps.All(runtimes)
+		d.snapshots[pool] = s
 	}
 	maps.DeleteFunc(d.directory.Places, func(_ string, p account.Place) bool { return m.off[ruleTombs] && p.Gone })
 }

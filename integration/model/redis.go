@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -251,9 +252,8 @@ func (r *redis) thaw(p pool) *account.Pool {
 }
 
 func (r *redis) snapshot(p pool) account.Snapshot {
-	s := account.Snapshot{
-		Sequence: int64(p.sequence), Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{},
-	}
+	runtimes := map[string]account.Runtime{}
+	s := account.Snapshot{Sequence: int64(p.sequence), Bindings: map[string]account.Record{}, Runtimes: maps.All(runtimes)}
 	for b, rec := range p.bindings {
 		if rec != (record{}) {
 			s.Bindings[bindingName(uint8(b))] = account.Record{
@@ -264,7 +264,7 @@ func (r *redis) snapshot(p pool) account.Snapshot {
 	}
 	for n, rt := range p.runtimes {
 		if rt != (runtime{}) {
-			s.Runtimes[r.ids[n]] = rt.real()
+			runtimes[r.ids[n]] = rt.real()
 		}
 	}
 	return s

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -85,7 +86,7 @@ func TestRuntimeAnsweredSinceTheReport(t *testing.T) {
 		t.Fatal(mine, err)
 	}
 	installed, err := redis.Install(ctx, "aws", "t", account.Snapshot{
-		Sequence: 1, Runtimes: map[string]account.Runtime{"rt-1": adopted},
+		Sequence: 1, Runtimes: maps.All(map[string]account.Runtime{"rt-1": adopted}),
 		Bindings: map[string]account.Record{"a": {State: account.InUse, Tenant: "ga", Generation: 1, Count: 1, Confirmed: true}},
 	})
 	if !installed || err != nil {
@@ -171,7 +172,7 @@ func TestCountOfAForgottenRuntimeInMotion(t *testing.T) {
 			t.Fatal(mine, err)
 		}
 		installed, err := p.Install(t.Context(), "aws", "behind", account.Snapshot{
-			Sequence: 2, Bindings: map[string]account.Record{"a": stale}, Runtimes: map[string]account.Runtime{"rt-2": kept},
+			Sequence: 2, Bindings: map[string]account.Record{"a": stale}, Runtimes: maps.All(map[string]account.Runtime{"rt-2": kept}),
 		})
 		if !installed || err != nil {
 			t.Fatal(installed, err)

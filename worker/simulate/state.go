@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"time"
 
@@ -178,12 +179,13 @@ func (s *State) install(ctx context.Context, into *memory.Counters) error {
 		directories[account.BucketOf(runtime)].Places[runtime] = account.Place{Gone: true}
 	}
 	for _, p := range s.Pools {
-		snapshot := account.Snapshot{Sequence: p.Sequence, Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+		runtimes := map[string]account.Runtime{}
+		snapshot := account.Snapshot{Sequence: p.Sequence, Bindings: map[string]account.Record{}, Runtimes: maps.All(runtimes)}
 		for _, a := range p.Accounts {
 			snapshot.Bindings[a.Binding] = account.Record(a.Record)
 		}
 		for _, rt := range p.Runtimes {
-			snapshot.Runtimes[rt.ID] = account.Runtime(rt.Place)
+			runtimes[rt.ID] = account.Runtime(rt.Place)
 			directories[account.BucketOf(rt.ID)].Places[rt.ID] = account.Place{Pool: p.Name}
 		}
 		if err := installPool(ctx, into, p.Name, snapshot); err != nil {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -20,12 +21,13 @@ func TestConsistentFindsWhatMiscountedSays(t *testing.T) {
 		m := servers.NewMaster("redis-a")
 		pools := []engine.Pool{{HyperscalerType: "aws"}, {HyperscalerType: "gcp"}}
 		for _, pool := range pools[r.IntN(2):] { // one may not be built
-			s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+			runtimes := map[string]account.Runtime{}
+			s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: maps.All(runtimes)}
 			counts := map[string]int{}
 			for n := range r.IntN(12) {
 				binding := "b-" + strconv.Itoa(r.IntN(4))
 				state := []account.RuntimeState{account.RuntimeAssigned, account.RuntimeGone}[r.IntN(2)]
-				s.Runtimes["rt-"+strconv.Itoa(n)] = account.Runtime{State: state, Binding: binding}
+				runtimes["rt-"+strconv.Itoa(n)] = account.Runtime{State: state, Binding: binding}
 				if state == account.RuntimeAssigned {
 					counts[binding]++
 				}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -180,11 +181,12 @@ func (l large) install(b *testing.B, process *counterstest.Process) {
 		places[account.BucketName(n)] = account.Directory{Places: map[string]account.Place{}}
 	}
 	for i, pool := range largePools {
-		s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+		runtimes := map[string]account.Runtime{}
+		s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: maps.All(runtimes)}
 		for n := i; n < l.runtimes; n += len(largePools) {
 			id, rec := l.id(n), s.Bindings[l.account(n)]
 			s.Bindings[l.account(n)] = account.Record{State: account.InUse, Tenant: l.tenant(n), Generation: 1, Confirmed: true, Count: rec.Count + 1}
-			s.Runtimes[id] = account.Runtime{State: account.RuntimeAssigned, Binding: l.account(n), Sequence: int64(n + 1), Request: "q-" + id, Confirmed: true, Origin: account.Own, Tenant: l.tenant(n)}
+			runtimes[id] = account.Runtime{State: account.RuntimeAssigned, Binding: l.account(n), Sequence: int64(n + 1), Request: "q-" + id, Confirmed: true, Origin: account.Own, Tenant: l.tenant(n)}
 			places[account.BucketOf(id)].Places[id] = account.Place{Pool: pool}
 		}
 		build(pool, func(token string) (bool, error) { return store.Install(b.Context(), pool, token, s) })

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func halfBuilt(t *testing.T) (*counters.Store, *config.Config) {
 	begin("aws")
 	runtimes := map[string]account.Runtime{"rt-1": {State: account.RuntimeAssigned, Binding: "aws-1", Tenant: "ga-1", Sequence: 1, Request: "q", Origin: account.Own}}
 	held := map[string]account.Record{"aws-held": {State: account.Free, Count: 2}}
-	if _, err := store.Install(t.Context(), "aws", "e1", account.Snapshot{Runtimes: runtimes, Bindings: held}); err != nil {
+	if _, err := store.Install(t.Context(), "aws", "e1", account.Snapshot{Runtimes: maps.All(runtimes), Bindings: held}); err != nil {
 		t.Fatal(err)
 	}
 	cfg := config.Default()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -314,7 +315,8 @@ func (s *Story) install(ctx context.Context, l line, place, token string) (strin
 
 // parseSnapshot reads lines of bindings and runtimes as Records writes them.
 func parseSnapshot(text string) (account.Snapshot, error) {
-	s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: map[string]account.Runtime{}}
+	runtimes := map[string]account.Runtime{}
+	s := account.Snapshot{Bindings: map[string]account.Record{}, Runtimes: maps.All(runtimes)}
 	for row := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		f := strings.Fields(row)
 		switch {
@@ -324,7 +326,7 @@ func parseSnapshot(text string) (account.Snapshot, error) {
 		case f[0] == "binding":
 			s.Bindings[f[1]] = parseRecord(f[2:])
 		case f[0] == "runtime":
-			s.Runtimes[f[1]] = parseRuntime(f[2:])
+			runtimes[f[1]] = parseRuntime(f[2:])
 		default:
 			return s, fmt.Errorf("%q is no record", row)
 		}

@@ -1,6 +1,7 @@
 package accounttest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -190,8 +191,9 @@ func Snapshot(s account.Snapshot) string {
 		bindings = append(bindings, account.NamedRecord{Binding: name, Record: s.Bindings[name]})
 	}
 	var runtimes []account.NamedRuntime
-	for _, id := range slices.Sorted(maps.Keys(s.Runtimes)) {
-		runtimes = append(runtimes, account.NamedRuntime{ID: id, Runtime: s.Runtimes[id]})
+	for id, rt := range s.EachRuntime() {
+		runtimes = append(runtimes, account.NamedRuntime{ID: id, Runtime: rt})
 	}
+	slices.SortFunc(runtimes, func(a, b account.NamedRuntime) int { return cmp.Compare(a.ID, b.ID) })
 	return strings.Join(append(out, lines(bindings, runtimes)...), "\n")
 }
