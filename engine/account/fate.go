@@ -1,6 +1,6 @@
 package account
 
-// Fate is what the replies about a runtime make of it. The zero value is that of a runtime without replies.
+// Fate says where a runtime is by its replies. The zero value is that of a runtime without replies.
 type Fate struct {
 	sequence int64
 	weight   weight

@@ -32,7 +32,7 @@ type Answers struct {
 	labels map[string]map[string]string
 }
 
-// history is what the ledger has of a runtime.
+// history has a runtime's replies.
 type history struct {
 	account.Fate
 	last *kept // its last assignment; nil for none
