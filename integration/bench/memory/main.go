@@ -5,9 +5,9 @@
 //
 // It starts the development stack, creates the accounts, and a Shoot and a stored reply for every runtime,
 // and starts one worker, which rebuilds Redis from them. It prints the resident set after a collection, and
-// compares it with -limit. With -memory-limit, the resident set must not have reached that one either, at any time
-// before. Then the program prints which share of a core the worker uses, and how many commands Redis executes a
-// second, while nothing happens. With -idle-plot, it does only this, in six landscapes at once, and draws it. Exit
+// compares it with -limit. Then the program prints which share of a core the worker uses, and how many commands Redis
+// executes a second, while nothing happens. With -memory-limit, the resident set must not have reached that one at any
+// time. With -idle-plot, it does only this, in six landscapes at once, and draws it. Exit
 // codes: 0 below the limits, 1 at a limit or above, or failure, 2 usage.
 package main
 
@@ -31,6 +31,7 @@ type settings struct {
 	resource           string
 	gardener           string
 	shootBytes         int
+	blocks             bool
 	limit              int // MiB, called MB in the output
 	memoryLimit        int // MiB
 	idle               time.Duration
@@ -44,6 +45,7 @@ func main() {
 	flag.StringVar(&s.resource, "resource", "credentialsbindings", "kind of the accounts: credentialsbindings, secretbindings or secrets")
 	flag.StringVar(&s.gardener, "gardener", stack.CRDGardener, "where the accounts and Shoots are: crd, on kube-apiserver, or light, in this process, for more Shoots than etcd takes in a few minutes")
 	flag.IntVar(&s.shootBytes, "shoot-bytes", 2000, "how large the manifest of a Shoot is, at least")
+	flag.BoolVar(&s.blocks, "blocks", false, "each runtime has two network blocks")
 	flag.IntVar(&s.limit, "limit", 75, "resident set in MB that is too much")
 	flag.IntVar(&s.memoryLimit, "memory-limit", 0, "memory limit in MiB that the worker is told of and must stay below, as in a container; 0 for none")
 	flag.DurationVar(&s.idle, "idle", 5*time.Minute, "how long the idle worker is watched; in a large landscape it rests for up to five minutes")

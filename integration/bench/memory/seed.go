@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -100,7 +101,7 @@ func settle(ctx context.Context, api dynamic.Interface) error {
 	if _, err := api.Resource(configMaps).Namespace("default").Create(ctx, policy, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	ranges := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"parentCIDRs": map[string]any{"all": []any{"10.0.0.0/8"}}}}}
+	ranges := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"parentCIDRs": map[string]any{"all": []any{"10.0.0.0/8", "11.0.0.0/8"}}}}}
 	ranges.SetAPIVersion("gardener.clusters.openmcp.cloud/v1alpha1")
 	ranges.SetKind("IPAMConfig")
 	ranges.SetName("ipam")
@@ -146,6 +147,10 @@ func fillLedger(ctx context.Context, s *stack.Stack, o settings) error {
 	for n := range o.runtimes {
 		r := o.runtime(n)
 		reply := answer(r, n/o.bindings, s.Target.Namespace)
+		if o.blocks {
+			reply.Cluster = &events.Cluster{Name: r.shoot, Namespace: "clusters", Purposes: []string{"mcp"}, Labels: map[string]string{"landscape": "live"}}
+			reply.Network = []events.Network{block("nodes", 10, n), block("pods", 11, n)}
+		}
 		data, err := events.EncodeReply(reply, "/hap-worker")
 		if err != nil {
 			return err
@@ -155,6 +160,12 @@ func fillLedger(ctx context.Context, s *stack.Stack, o settings) error {
 		}
 	}
 	return js.Published(ctx)
+}
+
+// block returns the nth block of 16 addresses of those that begin with first, of which there are 2^20.
+func block(rule string, first byte, n int) events.Network {
+	address := netip.AddrFrom4([4]byte{first, byte(n >> 12), byte(n >> 4), byte(n << 4)})
+	return events.Network{Rule: rule, ID: rule, CIDR: netip.PrefixFrom(address, 28).String(), Paths: []string{"/spec/networking/" + rule}}
 }
 
 // answer returns the reply to the provision of a runtime; before is the number of clusters that its account had
