@@ -2,6 +2,7 @@ package counters
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/hap-worker/hap-worker/counters/script"
@@ -42,22 +43,27 @@ func (site *Site) Run(ctx context.Context, sc script.Script, args ...any) (*scri
 
 // Hash reads one of the records, which must be a hash, whether the site is built or not. number is the
 // record's place among the KEYS of the scripts, from 2: KEYS[1] is the head. Hash reads page by page, so it
-// may miss changes made meanwhile. Error: an *engine.Error of Redis.
-func (site *Site) Hash(ctx context.Context, number int) (map[string]string, error) {
-	all := map[string]string{}
-	fields := site.store.client().HScan(ctx, site.keys[number-1], 0, "", page).Iterator()
-	for fields.Next(ctx) {
-		name := fields.Val()
-		if !fields.Next(ctx) {
-			break
+// may miss changes made meanwhile, and return a field twice. Error: an *engine.Error of Redis.
+func (site *Site) Hash(ctx context.Context, number int) iter.Seq2[Field, error] {
+	return func(yield func(Field, error) bool) {
+		fields := site.store.client().HScan(ctx, site.keys[number-1], 0, "", page).Iterator()
+		for fields.Next(ctx) {
+			f := Field{Name: fields.Val()}
+			if !fields.Next(ctx) {
+				break
+			}
+			if f.Value = fields.Val(); !yield(f, nil) {
+				return
+			}
 		}
-		all[name] = fields.Val()
+		if err := fields.Err(); err != nil {
+			yield(Field{}, readError(site.name, err))
+		}
 	}
-	if err := fields.Err(); err != nil {
-		return nil, readError(site.name, err)
-	}
-	return all, nil
 }
+
+// Field is an entry of a hash.
+type Field struct{ Name, Value string }
 
 // BeginRebuild is Store.BeginRebuild for the site.
 func (site *Site) BeginRebuild(ctx context.Context, token string, now time.Time, lease time.Duration) (mine bool, err error) {

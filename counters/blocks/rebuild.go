@@ -11,6 +11,7 @@ import (
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/script"
 	"github.com/hap-worker/hap-worker/engine/account"
+	"github.com/hap-worker/hap-worker/engine/compact"
 	"github.com/hap-worker/hap-worker/engine/network"
 )
 
@@ -100,37 +101,65 @@ func (r *Ranges) State(ctx context.Context) (network.State, error) {
 	if _, err := r.site.Run(ctx, builtScript); err != nil {
 		return state, err
 	}
-	packed, err := r.site.Hash(ctx, 7)
-	if err != nil {
-		return state, err
-	}
-	if state.Parents, err = readParents(packed["json"]); err != nil {
-		return state, err
-	}
-	clusters, err := r.site.Hash(ctx, 5)
-	if err != nil {
-		return state, err
-	}
-	for _, cluster := range slices.Sorted(maps.Keys(clusters)) {
-		records, err := readRecords(cluster, clusters[cluster])
+	parents := ""
+	for f, err := range r.site.Hash(ctx, 7) {
 		if err != nil {
 			return state, err
 		}
-		state.Records = append(state.Records, records...)
+		parents = f.Value // the only one
 	}
-	foreign, err := r.site.Hash(ctx, 6)
-	if err != nil {
+	var err error
+	if state.Parents, err = readParents(parents); err != nil {
 		return state, err
 	}
-	for code := range foreign {
-		p, err := prefixOfCode(code)
+	if state.Records, err = r.records(ctx); err != nil {
+		return state, err
+	}
+	for f, err := range r.site.Hash(ctx, 6) {
+		if err != nil {
+			return state, err
+		}
+		p, err := prefixOfCode(f.Name)
 		if err != nil {
 			return state, err
 		}
 		state.Foreign = append(state.Foreign, p)
 	}
 	slices.SortFunc(state.Foreign, netip.Prefix.Compare)
+	state.Foreign = slices.Compact(state.Foreign)
 	return state, nil
+}
+
+// records returns the records of all clusters, in the order of these. There may be a million, so what many have in
+// common is kept once.
+func (r *Ranges) records(ctx context.Context) ([]network.Record, error) {
+	clusters, n := map[string][]network.Record{}, 0
+	var texts compact.Texts
+	var paths compact.Lists
+	for f, err := range r.site.Hash(ctx, 5) {
+		if err != nil {
+			return nil, err
+		}
+		records, err := readRecords(f.Name, f.Value)
+		if err != nil {
+			return nil, err
+		}
+		for i := range records {
+			records[i].Rule = texts.Once(records[i].Rule)
+			for j := range records[i].Blocks {
+				b := &records[i].Blocks[j]
+				b.ID, b.Paths = texts.Once(b.ID), paths.Once(b.Paths)
+			}
+		}
+		n += len(records) - len(clusters[f.Name])
+		clusters[f.Name] = records
+	}
+	all := make([]network.Record, 0, n)
+	for _, cluster := range slices.Sorted(maps.Keys(clusters)) {
+		all = append(all, clusters[cluster]...)
+		delete(clusters, cluster)
+	}
+	return all, nil
 }
 
 // builtScript asks whether the ranges are built. If they are not, the parts that script.New adds return

@@ -3,6 +3,7 @@ package compact
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -56,6 +57,25 @@ func (t *Texts) Text(number uint32) string {
 		return ""
 	}
 	return t.kept.Value(number)
+}
+
+// Lists keeps lists of texts. The zero value is ready for use. It is not safe for concurrent use.
+type Lists struct{ kept map[string][]string }
+
+// Once returns the kept list that equals l. If there is none, it keeps l. An empty list stays as it is.
+func (s *Lists) Once(l []string) []string {
+	if len(l) == 0 {
+		return l
+	}
+	key := strings.Join(l, "\x00")
+	if known := s.kept[key]; slices.Equal(known, l) {
+		return known
+	}
+	if s.kept == nil {
+		s.kept = map[string][]string{}
+	}
+	s.kept[key] = l
+	return l
 }
 
 // ID stands for an id. Equal ids of the same IDs have equal values; "" has the zero value.

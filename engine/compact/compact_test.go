@@ -1,6 +1,7 @@
 package compact_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,4 +50,18 @@ func TestIDsOfUUIDs(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { kept.Of("0b7e4f3a-1c2d-4e5f-8a9b-0c1d2e3f4a5b") }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// A list is returned as it was, and equal ones are one.
+func TestLists(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var kept compact.Lists
+		for _, l := range rapid.SliceOf(rapid.SliceOf(rapid.SampledFrom([]string{"", "a", "b", "a\x00b", "\x00"}))).Draw(t, "lists") {
+			first := kept.Once(l)
+			if again := kept.Once(slices.Clone(l)); !slices.Equal(first, l) || len(l) > 0 && &again[0] != &first[0] {
+				t.Errorf("%q came back as %q and %q", l, first, again)
+			}
+		}
+	})
 }

@@ -28,7 +28,7 @@ type Answers struct {
 	// What many answers have in common is kept once.
 	ids    compact.IDs
 	names  compact.Texts
-	lists  map[string][]string
+	lists  compact.Lists
 	labels map[string]map[string]string
 }
 
@@ -63,7 +63,7 @@ type kept struct {
 }
 
 func newAnswers() *Answers {
-	return &Answers{runtimes: map[compact.ID]history{}, lists: map[string][]string{}, labels: map[string]map[string]string{}}
+	return &Answers{runtimes: map[compact.ID]history{}, labels: map[string]map[string]string{}}
 }
 
 // ReadAnswers reads the ledger to its end.
@@ -115,7 +115,7 @@ func (a *Answers) Take(stored events.Stored) {
 func (a *Answers) answer(r events.Reply) answer {
 	part := answer{request: r.RequestID, sequence: cmp.Or(r.Decision, &events.Decision{}).Sequence, shoot: r.ShootName}
 	if c := r.Cluster; c != nil {
-		part.cluster = &events.Cluster{Name: c.Name, Namespace: a.names.Once(c.Namespace), Purposes: a.list(c.Purposes), Labels: a.label(c.Labels)}
+		part.cluster = &events.Cluster{Name: c.Name, Namespace: a.names.Once(c.Namespace), Purposes: a.lists.Once(c.Purposes), Labels: a.label(c.Labels)}
 		if c.Name == r.ShootName {
 			part.shoot = c.Name
 		}
@@ -125,7 +125,7 @@ func (a *Answers) answer(r events.Reply) answer {
 		rule := &part.applied[i]
 		rule.Rule = a.names.Once(rule.Rule)
 		for j := range rule.Blocks {
-			rule.Blocks[j].ID, rule.Blocks[j].Paths = a.names.Once(rule.Blocks[j].ID), a.list(rule.Blocks[j].Paths)
+			rule.Blocks[j].ID, rule.Blocks[j].Paths = a.names.Once(rule.Blocks[j].ID), a.lists.Once(rule.Blocks[j].Paths)
 		}
 	}
 	return part
@@ -155,23 +155,17 @@ func (a *Answers) all(of history) []answer {
 	return all
 }
 
-func (a *Answers) list(l []string) []string { return once(a.lists, strings.Join(l, "\x00"), l) }
-
 func (a *Answers) label(set map[string]string) map[string]string {
 	key := make([]string, 0, 2*len(set))
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		key = append(key, name, set[name])
 	}
-	return once(a.labels, strings.Join(key, "\x00"), set)
-}
-
-// once returns the value that is kept under a key, which is value if there is none yet.
-func once[V any](kept map[string]V, key string, value V) V {
-	if known, there := kept[key]; there {
+	joined := strings.Join(key, "\x00")
+	if known, there := a.labels[joined]; there {
 		return known
 	}
-	kept[key] = value
-	return value
+	a.labels[joined] = set
+	return set
 }
 
 // live returns the answers of a runtime, and whether it is still assigned.
