@@ -44,6 +44,7 @@ func (d *daemon) openNetwork(ctx, background context.Context) error {
 	d.parts.extend = &ranges.Reconciler{
 		Ranges: d.parts.ranges, Networks: d.networks.Config, Ledger: d.parts.ledger, Runtime: d.parts.counters.Runtime,
 		Rebuild: d.parts.rebuild, Subjects: d.parts.subjects, Observer: d.observer(), Keeper: d.parts.ranges,
+		Refused: max(d.cfg.NATS.Retention-d.settle(), 1), Now: d.streamTime,
 		Room: func() {
 			if w := d.parts.worker.Load(); w != nil {
 				w.Wake()

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"time"
 
 	"github.com/hap-worker/hap-worker/counters"
 	"github.com/hap-worker/hap-worker/counters/blocks"
@@ -25,7 +26,7 @@ func (d *daemon) retention(w *worker.Worker) *retention.Purger {
 	p := &d.parts
 	r := &retention.Purger{
 		Ledger: p.ledger, Records: p.counters, Gardener: p.gardener, Room: p.room, Rebuild: p.rebuild, Notes: p.rebuild.Notes,
-		Keep: d.cfg.NATS.Retention, Settle: 2 * (d.cfg.Worker.Budget + d.cfg.Worker.AckWait), Observer: d.observer(),
+		Keep: d.cfg.NATS.Retention, Settle: d.settle(), Observer: d.observer(),
 		Now: w.StreamTime,
 	}
 	if p.ranges != nil {
@@ -40,4 +41,15 @@ func (d *daemon) retention(w *worker.Worker) *retention.Purger {
 		d.opts.Retention(r)
 	}
 	return r
+}
+
+// settle is longer than a handler may work on an event.
+func (d *daemon) settle() time.Duration { return 2 * (d.cfg.Worker.Budget + d.cfg.Worker.AckWait) }
+
+// streamTime is the clock of the stream that keeps the replies.
+func (d *daemon) streamTime() time.Time {
+	if w := d.parts.worker.Load(); w != nil {
+		return w.StreamTime()
+	}
+	return time.Now()
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -37,6 +38,12 @@ type Reconciler struct {
 	Room func()
 	// Configs writes the ClusterConfigs. It may be nil.
 	Configs *ClusterConfigs
+	// Refused is how long a stored refusal says that its request needs no blocks. It has to end before retention deletes
+	// the refusal, by more than a handler may work on an event: the request, if it is published again, is a new one by
+	// then (rule 14). 0 means for ever.
+	Refused time.Duration
+	// Now is the clock of the ledger. It is needed where Refused is not 0.
+	Now func() time.Time
 	// Follower provides the present Cluster for selectors. If it is nil, the event's data are used.
 	Follower *Follower
 

@@ -276,3 +276,26 @@ func TestReplyOfANewerVersionIsNoRefusal(t *testing.T) {
 	}
 	x.want("rt", map[string]string{"req-rt-net1": "a"})
 }
+
+// A refusal that retention is about to delete frees no blocks: once it is gone, the request may come again, be a new
+// one, and be answered with the blocks that an attempt at it has by now.
+func TestOldRefusalFreesNoBlocks(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for age, left := range map[time.Duration]int{59 * time.Minute: 0, time.Hour: 1} {
+		x := newExtending(t)
+		e, _ := x.keeps("10.0.0.0/24")
+		e.Refused, e.Now = time.Hour, func() time.Time { return now }
+		subject := x.subjects.Reply("again", "p-1")
+		x.archive.stored[subject] = events.Stored{
+			Reply:   events.Reply{RequestID: "p-1", RuntimeID: "again", Status: events.StatusRejected},
+			Subject: subject, Sequence: 1, Time: now.Add(-age),
+		}
+		if _, err := x.space.space.Acquire("again", "p-1", e.Networks().Rules); err != nil {
+			t.Fatal(err)
+		}
+		if x.pass(e); len(x.space.space.Applied("again")) != left {
+			t.Errorf("a refusal %s ago leaves %v", age, x.space.space.Applied("again"))
+		}
+	}
+}

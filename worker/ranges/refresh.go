@@ -301,5 +301,8 @@ func (x *Reconciler) returnIfRefused(ctx context.Context, runtime, request strin
 	if err != nil || !found || !stored.Reply.Final() || stored.Reply.Status == events.StatusAssigned {
 		return false, err
 	}
+	if x.Refused > 0 && x.Now().Sub(stored.Time) >= x.Refused {
+		return false, nil // once it is deleted, an attempt that has these blocks by now may be answered with them
+	}
 	return true, x.giveBack(ctx, runtime, request)
 }

@@ -56,13 +56,12 @@ const (
 )
 
 const (
-	handlers   = 3
-	budget     = 21 * time.Second // 14 moments less 14 ns: practically no random pause of a retry ends between the two
-	drain      = 6 * time.Second
-	serveEvery = 6 * time.Second // between calls of Look, instead of Options.ServeEvery: select would choose at random between its timer and a wake
-	never      = 100_000 * time.Hour
-	sweepEvery = 15 * time.Second
-
+	handlers     = 3
+	budget       = 21 * time.Second // 14 moments less 14 ns: practically no random pause of a retry ends between the two
+	drain        = 6 * time.Second
+	serveEvery   = 6 * time.Second // between calls of Look, instead of Options.ServeEvery: select would choose at random between its timer and a wake
+	never        = 100_000 * time.Hour
+	sweepEvery   = 15 * time.Second
 	rebuildPause = 3 * time.Second  // upper bound of the pause after a failed attempt of a rebuild
 	rangesPause  = 15 * time.Second // upper bound of the pause after a failed pass over network ranges
 	keep         = 3 * time.Minute  // how long the replies of a released runtime are kept (rule 14)
@@ -167,6 +166,7 @@ func (w *world) start(number int) *process {
 		p.rebuilder.Ranges, p.rebuilder.Networks = blocks{p}, w.Config
 		p.late = &ranges.Reconciler{
 			Ranges: blocks{p}, Networks: w.Config, Ledger: ledger, Runtime: lookup{store{p}}.Runtime, Rebuild: asker{p}, Subjects: w.subjects, Keeper: blocks{p},
+			Refused: keep - 2*budget, Now: p.now,
 		}
 		options.Ranges = &ranges.Allotter{Blocks: blocks{p}, Networks: w.Config, Late: passes{p}, Rebuild: asker{p}}
 		go p.late.Run(gate.As(p.ctx, p.extends))

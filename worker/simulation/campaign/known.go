@@ -73,4 +73,5 @@ var CuredNarrow = []Failure{
 	{Name: "an account was freed in the pool that it had left, after its claim in the other one", Seed: 8484031, Kinds: plans.SecondFaults},
 	{Name: "an event whose id was another tenant's stayed in the waiting room", Seed: 8546217, Kinds: plans.SecondFaults},
 	{Name: "a tenant came back to an account that was never labelled, and its request waits for blocks", Seed: 4073117379, Kinds: plans.SecondFaults},
+	{Name: "a request was refused, came again when its refusal was about to be deleted, and lost its new blocks to the refusal", Seed: 886031509, Kinds: plans.ThirdFaults},
 }

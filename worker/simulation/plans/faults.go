@@ -66,10 +66,11 @@ var Faults = []Kind{
 	KeyLost, RebuildCut, RedisFull, Paused, CutOff, SecretGone,
 }
 
-// FirstFaults are the faults before KeyLost, SecondFaults those before Paused. The seeds of mutants, and those of
-// histories that failed once (campaign.Cured), draw from them. Add new kinds at the end of Faults, so that these seeds
-// keep their plans.
+// FirstFaults are the faults before KeyLost, SecondFaults those before Paused, ThirdFaults those up to SecretGone. The
+// seeds of mutants, and those of histories that failed once (campaign.Cured), draw from them. Add new kinds at the end
+// of Faults, so that these seeds keep their plans.
 var (
 	FirstFaults  = Faults[:slices.Index(Faults, KeyLost)]
 	SecondFaults = Faults[:slices.Index(Faults, Paused)]
+	ThirdFaults  = Faults[:slices.Index(Faults, SecretGone)+1]
 )
