@@ -272,7 +272,7 @@ func TestTenants(t *testing.T) {
 				}
 			}
 			placed["rt-gone"] = account.Runtime{State: account.RuntimeGone, Sequence: 9000, Tenant: "ga-gone"}
-			placed["rt-of-nobody"] = account.Runtime{State: account.RuntimeAssigned, Binding: "b", Sequence: 9001, Confirmed: true}
+			placed["rt-without-tenant"] = account.Runtime{State: account.RuntimeAssigned, Binding: "b", Sequence: 9001, Confirmed: true}
 			build(t, m, "aws+shared", "e1", snapshot)
 			build(t, m, "empty", "e2", account.Snapshot{})
 			got, err := m.Tenants(t.Context(), "aws+shared")

@@ -106,7 +106,9 @@ func (r *Ranges) State(ctx context.Context) (network.State, error) {
 		if err != nil {
 			return state, err
 		}
-		parents = f.Value // the only one
+		if f.Name == "json" {
+			parents = f.Value
+		}
 	}
 	var err error
 	if state.Parents, err = readParents(parents); err != nil {
@@ -130,8 +132,8 @@ func (r *Ranges) State(ctx context.Context) (network.State, error) {
 	return state, nil
 }
 
-// records returns the records of all clusters, in the order of these. There may be a million, so what many have in
-// common is kept once.
+// records returns all records, sorted by cluster. There may be a million, so texts and paths that many have in common
+// are kept once.
 func (r *Ranges) records(ctx context.Context) ([]network.Record, error) {
 	clusters, n := map[string][]network.Record{}, 0
 	var texts compact.Texts

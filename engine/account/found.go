@@ -3,7 +3,7 @@ package account
 import "github.com/hap-worker/hap-worker/engine/compact"
 
 // Found are the records of Redis, for a comparison with what was gathered. There may be a million runtimes: one
-// that Redis and the ledger have alike takes a pointer. Add all that Redis has, and call Built for each pool that is
+// that Redis and the ledger have alike takes a number. Add all that Redis has, and call Built for each pool that is
 // built. It is not safe for concurrent use.
 type Found struct {
 	*Contents

@@ -97,7 +97,9 @@ type Observation struct {
 type Snapshot struct {
 	Sequence int64 // the highest in the ledger
 	Bindings map[string]Record
-	Runtimes iter.Seq2[string, Runtime] // each once, by id; nil for none. There may be a million: each is made when it is visited.
+	// Runtimes has each runtime once, under its id; nil for none. There may be a million, so that a rebuild makes each
+	// when it is visited.
+	Runtimes iter.Seq2[string, Runtime]
 }
 
 // EachRuntime visits the runtimes.
