@@ -36,6 +36,7 @@ func TestExtendOfOneThatGoes(t *testing.T) {
 	if _, err := x.archive.Publish(t.Context(), x.subjects.Reply("rt", "bye"), ended, 0); err != nil {
 		t.Fatal(err)
 	}
+	x.gone["rt"] = true
 	x.pass(x.worker("a"))
 	if left := x.space.space.Snapshot().Records; len(left) > 0 {
 		t.Errorf("after the next pass it has %v", left)

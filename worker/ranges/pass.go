@@ -264,7 +264,13 @@ func (x *Reconciler) extendAll(ctx context.Context, config *network.Config, g *G
 	for _, begun := range g.read.Begun {
 		if runtime := begun.Reply.RuntimeID; g.read.gone(runtime) {
 			// The worker that began may have ended between Acquire and the look at the runtime.
-			group.Go(func() error { return x.giveBack(ctx, runtime, begun.Reply.RequestID) })
+			group.Go(func() error {
+				place, rt, err := x.runtime(ctx, runtime)
+				if err != nil || !gone(place, rt) {
+					return err
+				}
+				return x.giveBack(ctx, runtime, begun.Reply.RequestID)
+			})
 		}
 	}
 	for runtime, answers := range g.read.eachLive() {

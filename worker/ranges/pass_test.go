@@ -102,6 +102,7 @@ func TestPassFreesBlocks(t *testing.T) {
 	if _, err := x.archive.Publish(t.Context(), x.subjects.Reply("rt", "bye"), ended, 0); err != nil {
 		t.Fatal(err)
 	}
+	x.gone["rt"] = true
 	if x.pass(e); called != 1 || len(x.space.space.Snapshot().Records) > 0 {
 		t.Errorf("Room is called %d times, left is %v", called, x.space.space.Snapshot().Records)
 	}
@@ -112,6 +113,9 @@ func TestGoneWithoutPool(t *testing.T) {
 	t.Parallel()
 	x := newExtending(t)
 	e, _ := x.keeps("10.0.0.0/24")
+	e.Runtime = func(context.Context, string) (account.Place, account.Runtime, error) {
+		return account.Place{Gone: true}, account.Runtime{}, nil
+	}
 	if _, err := x.space.Acquire(t.Context(), "rt", "late", e.Networks().Rules); err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +125,29 @@ func TestGoneWithoutPool(t *testing.T) {
 	}
 	if x.pass(e); len(x.space.space.Snapshot().Records) > 0 {
 		t.Errorf("left is %v", x.space.space.Snapshot().Records)
+	}
+}
+
+// A runtime that was gone when a pass began, is forgotten while it lasts, and comes again keeps the blocks that it has
+// taken by then, also for an extra reply: no answer names them yet.
+func TestForgottenRuntimeComesAgain(t *testing.T) {
+	t.Parallel()
+	for _, request := range []string{"req-rt", "req-rt-net1"} {
+		x := newExtending(t, "rt")
+		e, keeper := x.keeps("10.0.0.0/24")
+		if _, err := e.begin(t.Context(), "rt", []answer{{request: "req-rt"}}); err != nil {
+			t.Fatal(err)
+		}
+		ended := events.Reply{RequestID: "bye", RuntimeID: "rt", Status: events.StatusReleased, Decision: &events.Decision{Sequence: 9, Pool: "aws"}}
+		if _, err := x.archive.Publish(t.Context(), x.subjects.Reply("rt", "bye"), ended, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keeper.Acquire(t.Context(), "rt", request, e.Networks().Rules); err != nil { // it has come again
+			t.Fatal(err)
+		}
+		if x.pass(e); len(x.space.space.Applied("rt")) != 1 {
+			t.Errorf("%s has lost its blocks", request)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -195,11 +196,11 @@ func (x *Reconciler) restore(ctx context.Context, state network.State, g *Gather
 		if there[key{r.Cluster, r.Rule}] {
 			continue
 		}
-		_, rt, err := x.runtime(ctx, r.Cluster)
+		place, rt, err := x.runtime(ctx, r.Cluster)
 		if err != nil {
 			return restored, err
 		}
-		if rt.State == account.RuntimeGone {
+		if gone(place, rt) {
 			continue
 		}
 		did, err := x.Keeper.Restore(ctx, r)
@@ -221,11 +222,17 @@ func (x *Reconciler) restore(ctx context.Context, state network.State, g *Gather
 // blocks back after its departure had freed them.
 func (x *Reconciler) leftMeanwhile(ctx context.Context, runtime string) (bool, error) {
 	place, rt, err := x.runtime(ctx, runtime)
-	if err != nil || !place.Gone && rt.State != account.RuntimeGone {
+	if err != nil || !gone(place, rt) {
 		return false, err
 	}
 	_, err = x.Ranges.Release(ctx, runtime)
 	return true, x.notBuilt(err)
+}
+
+// gone reports whether Redis has a runtime gone. That the ledger had it gone when a pass began is no reason to free
+// blocks: if it was forgotten since, it may have come again, and have blocks that no answer names yet (rule 14).
+func gone(place account.Place, rt account.Runtime) bool {
+	return place.Gone || rt.State == account.RuntimeGone
 }
 
 // release frees the blocks in Redis of runtimes that are gone. It also frees blocks that were restored from a
@@ -236,30 +243,28 @@ func (x *Reconciler) release(ctx context.Context, state network.State, g *Gather
 	for _, r := range g.Records {
 		remembered[r.Cluster] = true
 	}
-	over := map[string]bool{}
+	over := map[string]bool{} // by runtime: whether the ledger has it gone, or only no note has it
 	for _, r := range state.Records {
-		switch {
-		case g.read.gone(r.Cluster):
-			over[r.Cluster] = true
-		case g.notes != nil && len(r.Requests) == 0 && !remembered[r.Cluster]:
-			place, rt, err := x.runtime(ctx, r.Cluster)
-			if err != nil {
-				return 0, err
-			}
-			if place.Gone || rt.State != account.RuntimeAssigned {
-				over[r.Cluster] = true
-			}
+		if left := g.read.gone(r.Cluster); left || g.notes != nil && len(r.Requests) == 0 && !remembered[r.Cluster] {
+			over[r.Cluster] = left
 		}
 	}
+	var released atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(extendAtOnce)
-	for runtime := range over {
+	for runtime, left := range over {
 		group.Go(func() error {
-			_, err := x.Ranges.Release(ctx, runtime)
+			place, rt, err := x.runtime(ctx, runtime)
+			if err != nil || !gone(place, rt) && (left || rt.State == account.RuntimeAssigned) {
+				return err
+			}
+			released.Add(1)
+			_, err = x.Ranges.Release(ctx, runtime)
 			return x.notBuilt(err)
 		})
 	}
-	return len(over), group.Wait()
+	err := group.Wait()
+	return int(released.Load()), err
 }
 
 // returnRefused frees blocks that no answer names and that a refused request took: a call to Redis may take
