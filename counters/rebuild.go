@@ -180,24 +180,34 @@ redis.call('HSET', KEYS[1], 'epoch', token, 'server', server, 'history', history
 return {'OK', 1}
 `)
 
-// staged is the content of one key: command is HSET or ZADD.
-type staged struct {
+// Part is the new content of one record: a hash, or a sorted set. Its entries are made when they are sent, so that not
+// all are in memory twice.
+type Part struct {
 	command string
-	entries iter.Seq2[entry, error]
+	entries iter.Seq2[Entry, error]
 }
 
-// entry is a pair of arguments after the key: field and value, or score and member.
-type entry [2]any
+// Entry is a field of a hash and its value, or a score of a sorted set and its member.
+type Entry [2]any
 
-// stageAll returns the entries that encode makes. It makes each when it is sent, so that not all are in memory twice.
-func stageAll[V any](command string, from iter.Seq2[string, V], encode func(string, V) (entry, error)) staged {
-	return staged{command, func(yield func(entry, error) bool) {
+// NewHash returns the Part of a hash. encode makes a field and its value of each pair.
+func NewHash[K, V any](from iter.Seq2[K, V], encode func(K, V) (Entry, error)) Part {
+	return Part{"HSET", encoded(from, encode)}
+}
+
+// NewSortedSet returns the Part of a sorted set. encode makes a score and its member of each pair.
+func NewSortedSet[K, V any](from iter.Seq2[K, V], encode func(K, V) (Entry, error)) Part {
+	return Part{"ZADD", encoded(from, encode)}
+}
+
+func encoded[K, V any](from iter.Seq2[K, V], encode func(K, V) (Entry, error)) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
 		for key, value := range from {
 			if !yield(encode(key, value)) {
 				return
 			}
 		}
-	}}
+	}
 }
 
 // where returns the entries of a map whose values are to be kept.
@@ -223,32 +233,32 @@ func (s *Store) Install(ctx context.Context, pool, token string, snapshot accoun
 
 // stagePool returns bindings, runtimes, the tenants' bindings and the waiting runtimes, to be staged in this order. A
 // rebuild leaves no binding in claiming, so the list of runtimes on such bindings stays empty.
-func stagePool(snapshot account.Snapshot) []staged {
+func stagePool(snapshot account.Snapshot) []Part {
 	waiting := map[string]int64{} // complete when the runtimes are staged
 	recorded := where(snapshot.Bindings, func(rec account.Record) bool { return rec.State != account.Free || rec.Count > 0 })
 	owned := where(snapshot.Bindings, func(rec account.Record) bool { return rec.State != account.Free && rec.Tenant != "" })
-	return []staged{
-		stageAll("HSET", recorded, func(name string, rec account.Record) (entry, error) {
-			return entry{name, pack(rec)}, errors.Join(checkNames(name, rec.Tenant), checkNumbers(rec.Generation, rec.Claimed))
+	return []Part{
+		NewHash(recorded, func(name string, rec account.Record) (Entry, error) {
+			return Entry{name, pack(rec)}, errors.Join(checkNames(name, rec.Tenant), checkNumbers(rec.Generation, rec.Claimed))
 		}),
-		stageAll("HSET", snapshot.EachRuntime(), func(id string, rt account.Runtime) (entry, error) {
+		NewHash(snapshot.EachRuntime(), func(id string, rt account.Runtime) (Entry, error) {
 			if rt.State == account.RuntimeWaiting {
 				waiting[id] = rt.Sequence
 			}
-			return entry{id, packRuntime(rt)}, checkNames(id, rt.Binding, rt.Request, rt.Tenant)
+			return Entry{id, packRuntime(rt)}, checkNames(id, rt.Binding, rt.Request, rt.Tenant)
 		}),
-		stageAll("ZADD", owned, func(name string, rec account.Record) (entry, error) { return entry{0, rec.Tenant + " " + name}, nil }),
-		stageAll("ZADD", maps.All(waiting), func(id string, sequence int64) (entry, error) { return entry{sequence, id}, nil }),
+		NewSortedSet(owned, func(name string, rec account.Record) (Entry, error) { return Entry{0, rec.Tenant + " " + name}, nil }),
+		NewSortedSet(maps.All(waiting), func(id string, sequence int64) (Entry, error) { return Entry{sequence, id}, nil }),
 	}
 }
 
 // InstallBucket is Install for a bucket of the directory, by its name.
 func (s *Store) InstallBucket(ctx context.Context, bucket, token string, d account.Directory) (bool, error) {
-	places := stageAll("HSET", maps.All(d.Places), func(id string, place account.Place) (entry, error) {
-		return entry{id, packPlace(place)}, checkNames(id)
+	places := NewHash(maps.All(d.Places), func(id string, place account.Place) (Entry, error) {
+		return Entry{id, packPlace(place)}, checkNames(id)
 	})
 	k := s.bucketKeys(bucket)
-	return s.install(ctx, target{bucket, k[0], k[1:], s.stagingKeys(bucket, token), nil}, token, d.Sequence, []staged{places})
+	return s.install(ctx, target{bucket, k[0], k[1:], s.stagingKeys(bucket, token), nil}, token, d.Sequence, []Part{places})
 }
 
 // target has the keys of an install: the meta of the place, the live keys of its records, the staged keys that
@@ -258,7 +268,7 @@ type target struct {
 	live, staging, empty []string
 }
 
-func (s *Store) install(ctx context.Context, to target, token string, sequence int64, parts []staged) (bool, error) {
+func (s *Store) install(ctx context.Context, to target, token string, sequence int64, parts []Part) (bool, error) {
 	if err := checkToken(token); err != nil {
 		return false, err
 	}
@@ -290,7 +300,7 @@ func (s *Store) install(ctx context.Context, to target, token string, sequence i
 
 // stage adds one part to its key in chunks, several to a round trip, and returns the number of its entries. If the place
 // is built or another token has the rebuild by now, stage stops without an error; installScript then finds the same.
-func (s *Store) stage(ctx context.Context, to target, token, key string, part staged) (entries int, err error) {
+func (s *Store) stage(ctx context.Context, to target, token, key string, part Part) (entries int, err error) {
 	keys, ttl := []string{to.meta, key}, strconv.FormatInt(stagedFor.Milliseconds(), 10)
 	var calls []script.Call
 	send := func() (ours bool, err error) {

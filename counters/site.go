@@ -75,37 +75,10 @@ func (site *Site) RenewRebuild(ctx context.Context, token string, now time.Time)
 	return site.store.claimRebuild(ctx, site.name, site.keys[0], token, now, -1)
 }
 
-// Part is the new content of one of the records: a hash, or a sorted set.
-type Part struct {
-	command string
-	entries []entry
-}
-
-// NewHash returns the Part of a hash without fields.
-func NewHash() Part { return Part{command: "HSET"} }
-
-// NewSortedSet returns the Part of a sorted set without members.
-func NewSortedSet() Part { return Part{command: "ZADD"} }
-
-// Add adds a field and its value to a hash, or a score and its member to a sorted set.
-func (p *Part) Add(a, b any) { p.entries = append(p.entries, entry{a, b}) }
-
-func (p *Part) each(yield func(entry, error) bool) {
-	for _, e := range p.entries {
-		if !yield(e, nil) {
-			return
-		}
-	}
-}
-
 // Install is Store.Install for the site. It needs a part for each of the records, in their order.
 func (site *Site) Install(ctx context.Context, token string, parts []Part) (bool, error) {
-	all := make([]staged, len(parts))
-	for i := range parts {
-		all[i] = staged{parts[i].command, parts[i].each}
-	}
 	to := target{site.name, site.keys[0], site.keys[1:], site.under(site.tag + "n:" + token + ":"), nil}
-	return site.store.install(ctx, to, token, 0, all)
+	return site.store.install(ctx, to, token, 0, parts)
 }
 
 // Discard is Store.Discard for the site.

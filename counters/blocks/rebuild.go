@@ -64,34 +64,32 @@ func (r *Ranges) Discard(ctx context.Context) (bool, error) { return r.site.Disc
 
 // stageRanges encodes the state as the parts of an install, in the order of KEYS[2] to KEYS[7] (see space).
 func stageRanges(state network.State) ([]counters.Part, error) {
+	parents, err := packParents(state.Parents)
+	if err != nil {
+		return nil, err
+	}
 	space := network.Build(state)
-	free, held, index := counters.NewSortedSet(), counters.NewHash(), counters.NewSortedSet()
-	clusters, foreign, parents := counters.NewHash(), counters.NewHash(), counters.NewHash()
-	for _, p := range space.Free() {
-		free.Add(codeOf(p), codeOf(p))
-	}
-	for p, count := range space.Held() {
-		held.Add(codeOf(p), count)
-		index.Add(addressOf(p), codeOf(p))
-	}
-	built := space.Snapshot()
-	byCluster := map[string][]network.Record{}
-	for _, record := range built.Records {
-		byCluster[record.Cluster] = append(byCluster[record.Cluster], record)
-	}
-	for cluster, records := range byCluster {
-		packed, err := packRecords(records)
-		if err != nil {
-			return nil, err
-		}
-		clusters.Add(cluster, packed)
-	}
-	for _, p := range built.Foreign {
-		foreign.Add(codeOf(p), 1)
-	}
-	packed, err := packParents(built.Parents)
-	parents.Add("json", packed)
-	return []counters.Part{free, held, index, clusters, foreign, parents}, err
+	return []counters.Part{
+		counters.NewSortedSet(slices.All(space.Free()), func(_ int, p netip.Prefix) (counters.Entry, error) {
+			return counters.Entry{codeOf(p), codeOf(p)}, nil
+		}),
+		counters.NewHash(space.Held(), func(p netip.Prefix, count int) (counters.Entry, error) {
+			return counters.Entry{codeOf(p), count}, nil
+		}),
+		counters.NewSortedSet(space.Held(), func(p netip.Prefix, _ int) (counters.Entry, error) {
+			return counters.Entry{addressOf(p), codeOf(p)}, nil
+		}),
+		counters.NewHash(space.Clusters(), func(cluster string, records []*network.Record) (counters.Entry, error) {
+			packed, err := packRecords(records...)
+			return counters.Entry{cluster, packed}, err
+		}),
+		counters.NewHash(space.Foreign(), func(p netip.Prefix, _ bool) (counters.Entry, error) {
+			return counters.Entry{codeOf(p), 1}, nil
+		}),
+		counters.NewHash(maps.All(map[string]string{"json": parents}), func(field, packed string) (counters.Entry, error) {
+			return counters.Entry{field, packed}, nil
+		}),
+	}, nil
 }
 
 // State returns parents, records and foreign blocks. It reads page by page, so it may miss changes
@@ -137,7 +135,7 @@ func (r *Ranges) State(ctx context.Context) (network.State, error) {
 func (r *Ranges) records(ctx context.Context) ([]network.Record, error) {
 	clusters, n := map[string][]network.Record{}, 0
 	var texts compact.Texts
-	var paths compact.Lists
+	var paths compact.Alike[[]string]
 	for f, err := range r.site.Hash(ctx, 5) {
 		if err != nil {
 			return nil, err
@@ -150,7 +148,7 @@ func (r *Ranges) records(ctx context.Context) ([]network.Record, error) {
 			records[i].Rule = texts.Once(records[i].Rule)
 			for j := range records[i].Blocks {
 				b := &records[i].Blocks[j]
-				b.ID, b.Paths = texts.Once(b.ID), paths.Once(b.Paths)
+				b.ID, b.Paths = texts.Once(b.ID), paths.Once(b.Paths, b.Paths...)
 			}
 		}
 		n += len(records) - len(clusters[f.Name])

@@ -92,7 +92,7 @@ func readRecords(cluster, packed string) ([]network.Record, error) {
 	return records, nil
 }
 
-func packRecords(records []network.Record) (string, error) {
+func packRecords(records ...*network.Record) (string, error) {
 	all := make([]rangeRecord, len(records))
 	for i, r := range records {
 		all[i] = rangeRecord{Rule: r.Rule, Requests: r.Requests}

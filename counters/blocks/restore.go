@@ -30,7 +30,7 @@ return {'OK', 1}
 // returns false and changes nothing.
 // Errors: account.ErrNotBuilt, or an *engine.Error of Redis.
 func (r *Ranges) Restore(ctx context.Context, record network.Record) (bool, error) {
-	packed, err := packRecords([]network.Record{record})
+	packed, err := packRecords(&record)
 	if err != nil {
 		return false, err
 	}

@@ -3,7 +3,6 @@ package compact
 
 import (
 	"encoding/binary"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -59,23 +58,27 @@ func (t *Texts) Text(number uint32) string {
 	return t.kept.Value(number)
 }
 
-// Lists keeps lists of texts. The zero value is ready for use. It is not safe for concurrent use.
-type Lists struct{ kept map[string][]string }
+// Alike keeps one of all values that a list of texts tells apart. The zero value is ready for use. It is not safe for
+// concurrent use.
+type Alike[V any] struct {
+	kept map[string]V
+	key  []byte
+}
 
-// Once returns the kept list that equals l. If there is none, it keeps l. An empty list stays as it is.
-func (s *Lists) Once(l []string) []string {
-	if len(l) == 0 {
-		return l
+// Once returns the value that is kept for the texts. If there is none, it keeps value.
+func (a *Alike[V]) Once(value V, texts ...string) V {
+	a.key = a.key[:0]
+	for _, text := range texts {
+		a.key = append(binary.AppendUvarint(a.key, uint64(len(text))), text...)
 	}
-	key := strings.Join(l, "\x00")
-	if known := s.kept[key]; slices.Equal(known, l) {
+	if known, there := a.kept[string(a.key)]; there {
 		return known
 	}
-	if s.kept == nil {
-		s.kept = map[string][]string{}
+	if a.kept == nil {
+		a.kept = map[string]V{}
 	}
-	s.kept[key] = l
-	return l
+	a.kept[string(a.key)] = value
+	return value
 }
 
 // ID stands for an id. Equal ids of the same IDs have equal values; "" has the zero value.

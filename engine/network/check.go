@@ -3,35 +3,47 @@ package network
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 )
 
-// owned is a block with the cluster and the rule that it belongs to.
+// owned is a block of a rule of a cluster.
 type owned struct {
-	cluster, rule string
-	Block
+	by    *Record
+	block *Block
 }
 
 // Check tests invariant I9, NoOverlap: two blocks are disjoint unless one was sliced from the other, which is
 // possible only within one rule of one cluster. It returns a line for each block that breaks it.
 func (s *Space) Check() []string {
-	var all []owned
-	for _, records := range s.clusters {
-		for _, r := range records {
-			for _, b := range r.Blocks {
-				all = append(all, owned{r.Cluster, r.Rule, b})
+	return overlapping(func(yield func(*Record) bool) {
+		for _, records := range s.clusters {
+			for _, r := range records {
+				if !yield(r) {
+					return
+				}
 			}
+		}
+	})
+}
+
+// overlapping returns the lines of Check for records. There may be a million, so it keeps no copy of them.
+func overlapping(records iter.Seq[*Record]) []string {
+	var all []owned
+	for r := range records {
+		for i := range r.Blocks {
+			all = append(all, owned{r, &r.Blocks[i]})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b owned) int { // stable: of equal blocks the parent stays first
-		return cmp.Or(a.CIDR.Addr().Compare(b.CIDR.Addr()), cmp.Compare(a.CIDR.Bits(), b.CIDR.Bits()),
-			cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.rule, b.rule))
+		return cmp.Or(a.block.CIDR.Addr().Compare(b.block.CIDR.Addr()), cmp.Compare(a.block.CIDR.Bits(), b.block.CIDR.Bits()),
+			cmp.Compare(a.by.Cluster, b.by.Cluster), cmp.Compare(a.by.Rule, b.by.Rule))
 	})
 	var faults []string
 	var around []owned // the blocks that the present one lies in, outermost first
 	for _, b := range all {
-		for len(around) > 0 && !covers(around[len(around)-1].CIDR, b.CIDR) {
+		for len(around) > 0 && !covers(around[len(around)-1].block.CIDR, b.block.CIDR) {
 			around = around[:len(around)-1]
 		}
 		if len(around) > 0 && !around[len(around)-1].parentOf(b) {
@@ -45,7 +57,13 @@ func (s *Space) Check() []string {
 // Conflicts returns a line for each block that is held twice: the lines of Check, and blocks of clusters that
 // overlap a block of another allocator.
 func (s State) Conflicts() []string {
-	found := Build(State{Records: s.Records}).Check()
+	found := overlapping(func(yield func(*Record) bool) {
+		for i := range s.Records {
+			if !yield(&s.Records[i]) {
+				return
+			}
+		}
+	})
 	overlap := Overlaps(s.Foreign)
 	for _, r := range s.Records {
 		for _, b := range r.Blocks {
@@ -65,11 +83,11 @@ func (s State) Lasting(conflicts []string) []string {
 }
 
 func (o owned) String() string {
-	return fmt.Sprintf("%s of cluster %s, rule %s", o.CIDR, o.cluster, o.rule)
+	return fmt.Sprintf("%s of cluster %s, rule %s", o.block.CIDR, o.by.Cluster, o.by.Rule)
 }
 
 func (o owned) parentOf(b owned) bool {
-	return o.cluster == b.cluster && o.rule == b.rule && o.ID != ""
+	return o.by.Cluster == b.by.Cluster && o.by.Rule == b.by.Rule && o.block.ID != ""
 }
 
 // Largest returns the largest free block of each parent, by id.
@@ -113,14 +131,10 @@ func (s *Space) Free() []netip.Prefix {
 
 // Held returns each held block with the number of its holds. Clusters hold the blocks that were sliced from a
 // parent of the configuration; other allocators hold theirs.
-func (s *Space) Held() map[netip.Prefix]int {
-	held := map[netip.Prefix]int{}
-	s.tree.root.walkAll(0, 0, func(p netip.Prefix, n *branch) {
-		if n.held > 0 {
-			held[p] = n.held
-		}
-	})
-	return held
+func (s *Space) Held() iter.Seq2[netip.Prefix, int] {
+	return func(yield func(netip.Prefix, int) bool) {
+		s.tree.root.each(0, 0, func(p netip.Prefix, n *branch) bool { return n.held == 0 || yield(p, n.held) })
+	}
 }
 
 // walk visits blocks in the order of addresses. It does not descend into held blocks, nor into blocks without
@@ -137,15 +151,13 @@ func (n *branch) walk(address uint32, depth int, inside bool, visit func(netip.P
 	n.halves[1].walk(upper(address, depth), depth+1, inside, visit)
 }
 
-func (n *branch) walkAll(address uint32, depth int, visit func(netip.Prefix, *branch)) {
+// each visits all blocks in the order of addresses until visit returns false, and reports whether none did.
+func (n *branch) each(address uint32, depth int, visit func(netip.Prefix, *branch) bool) bool {
 	if n == nil {
-		return
+		return true
 	}
-	visit(prefixOf(address, depth), n)
-	if depth < 32 {
-		n.halves[0].walkAll(address, depth+1, visit)
-		n.halves[1].walkAll(upper(address, depth), depth+1, visit)
-	}
+	return visit(prefixOf(address, depth), n) && (depth == 32 ||
+		n.halves[0].each(address, depth+1, visit) && n.halves[1].each(upper(address, depth), depth+1, visit))
 }
 
 // Overlaps returns a function that finds a block among blocks that overlaps its argument. It reports whether

@@ -2,6 +2,7 @@ package network
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -180,11 +181,22 @@ func (s *Space) Applied(cluster string) []Applied {
 // State is all that a Space is built from.
 type State struct {
 	Parents []Parent
-	Records []Record       // those of one cluster in the order in which they were applied
+	Records []Record       // by cluster, those of one in the order in which they were applied
 	Foreign []netip.Prefix // blocks of other allocators
 }
 
-// Build returns the Space of a state. Blocks that overlap are all held; Check reports them.
+// Has reports whether a cluster has the rule.
+func (s State) Has(cluster, rule string) bool {
+	i, _ := slices.BinarySearchFunc(s.Records, cluster, func(r Record, of string) int { return cmp.Compare(r.Cluster, of) })
+	for ; i < len(s.Records) && s.Records[i].Cluster == cluster; i++ {
+		if s.Records[i].Rule == rule {
+			return true
+		}
+	}
+	return false
+}
+
+// Build returns the Space of a state, whose records may have any order. Blocks that overlap are all held; Check reports them.
 func Build(state State) *Space {
 	s := NewSpace()
 	s.SetParents(state.Parents)
@@ -209,6 +221,12 @@ func (s *Space) Snapshot() State {
 	}
 	return state
 }
+
+// Clusters returns the records of each cluster in the order in which they were applied.
+func (s *Space) Clusters() iter.Seq2[string, []*Record] { return maps.All(s.clusters) }
+
+// Foreign returns the blocks of other allocators, each with true.
+func (s *Space) Foreign() iter.Seq2[netip.Prefix, bool] { return maps.All(s.foreign) }
 
 // outermost returns the blocks that lie in no other one: they were sliced from a parent of the configuration,
 // the others from them.

@@ -161,7 +161,7 @@ func (a *Allotter) Stored(r events.Reply, held Held) {
 func (a *Allotter) Stands(r events.Reply) {
 	if a != nil && r.Status == events.StatusAssigned {
 		if config := a.Networks(); config != nil {
-			lacks, _ := lacking(config.Match(a.Follower.standing(r.Cluster, r.ShootName)), []answer{newAnswers().answer(r)})
+			lacks, _ := lacking(config.Match(a.Follower.standing(r.Cluster, r.ShootName)), []answer{answerOf(r)})
 			if len(lacks) > 0 {
 				a.Late.Soon(r.RuntimeID)
 			}

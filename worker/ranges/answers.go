@@ -9,7 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/hap-worker/hap-worker/engine"
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -26,10 +26,9 @@ type Answers struct {
 	last     uint64          // sequence of the last reply that ReadAnswers has read
 
 	// What many answers have in common is kept once.
-	ids    compact.IDs
-	names  compact.Texts
-	lists  compact.Lists
-	labels map[string]map[string]string
+	ids      compact.IDs
+	clusters compact.Alike[*events.Cluster]
+	rules    compact.Alike[[]network.Applied]
 }
 
 // history has a runtime's replies.
@@ -43,14 +42,9 @@ type answer struct {
 	request  string
 	sequence int64 // of the decision
 	shoot    string
-	described
-}
-
-// described is the part of an answer that only one with a cluster or blocks has.
-type described struct {
-	cluster *events.Cluster // nil if the event described none
-	applied []network.Applied
-	fault   error // why the blocks cannot be parsed; then applied is nil
+	cluster  *events.Cluster // nil if the event described none
+	applied  []network.Applied
+	fault    error // why the blocks cannot be parsed; then applied is nil
 }
 
 // kept is an answer in memory. Each cluster has at least one, and there may be a million.
@@ -62,9 +56,16 @@ type kept struct {
 	earlier    *kept // the assignment of the same runtime before it in the ledger
 }
 
-func newAnswers() *Answers {
-	return &Answers{runtimes: map[compact.ID]history{}, labels: map[string]map[string]string{}}
+// described is the part of an answer that only one with a cluster or blocks has.
+type described struct {
+	name    string            // of the cluster
+	cluster *events.Cluster   // without its name; nil if the event described none
+	rules   []network.Applied // with the CIDRs of any answer
+	cidrs   []byte            // those of this answer, each after its length
+	fault   error
 }
+
+func newAnswers() *Answers { return &Answers{runtimes: map[compact.ID]history{}} }
 
 // ReadAnswers reads the ledger to its end.
 func ReadAnswers(ctx context.Context, ledger Ledger) (*Answers, error) {
@@ -105,38 +106,60 @@ func (a *Answers) Take(stored events.Stored) {
 	id := a.ids.Of(r.RuntimeID)
 	h := a.runtimes[id]
 	if r.Status == events.StatusAssigned {
-		h.last = a.kept(a.answer(r), h.last)
+		h.last = a.kept(answerOf(r), h.last)
 	}
 	h.Fate = h.With(storage.FactOf(r).Answer())
 	a.runtimes[id] = h
 }
 
-// answer returns the part of an assignment that is kept.
-func (a *Answers) answer(r events.Reply) answer {
-	part := answer{request: r.RequestID, sequence: cmp.Or(r.Decision, &events.Decision{}).Sequence, shoot: r.ShootName}
-	if c := r.Cluster; c != nil {
-		part.cluster = &events.Cluster{Name: c.Name, Namespace: a.names.Once(c.Namespace), Purposes: a.lists.Once(c.Purposes), Labels: a.label(c.Labels)}
-		if c.Name == r.ShootName {
-			part.shoot = c.Name
-		}
-	}
+// answerOf returns the part of an assignment that network blocks need.
+func answerOf(r events.Reply) answer {
+	part := answer{request: r.RequestID, sequence: cmp.Or(r.Decision, &events.Decision{}).Sequence, shoot: r.ShootName, cluster: r.Cluster}
 	part.applied, part.fault = appliedOf(r.Network)
-	for i := range part.applied {
-		rule := &part.applied[i]
-		rule.Rule = a.names.Once(rule.Rule)
-		for j := range rule.Blocks {
-			rule.Blocks[j].ID, rule.Blocks[j].Paths = a.names.Once(rule.Blocks[j].ID), a.lists.Once(rule.Blocks[j].Paths)
-		}
-	}
 	return part
 }
 
 func (a *Answers) kept(part answer, earlier *kept) *kept {
 	k := &kept{request: a.ids.Of(part.request), sequence: part.sequence, shoot: part.shoot, earlier: earlier}
-	if d := part.described; d.cluster != nil || d.applied != nil || d.fault != nil {
-		k.described = &d
+	if part.cluster == nil && part.applied == nil && part.fault == nil {
+		return k
 	}
+	k.described = &described{fault: part.fault}
+	if c := part.cluster; c != nil {
+		if k.name = c.Name; c.Name == k.shoot {
+			k.name = k.shoot
+		}
+		k.cluster = a.cluster(*c)
+	}
+	k.rules = a.withoutCIDRs(part.applied)
+	for _, b := range blocksOf(part.applied) {
+		cidr, _ := b.MarshalBinary() // never fails
+		k.cidrs = append(append(k.cidrs, byte(len(cidr))), cidr...)
+	}
+	k.cidrs = slices.Clip(k.cidrs)
 	return k
+}
+
+// cluster returns what a cluster may have in common with others.
+func (a *Answers) cluster(c events.Cluster) *events.Cluster {
+	c.Name = ""
+	texts := append([]string{c.Namespace, strconv.Itoa(len(c.Purposes))}, c.Purposes...)
+	for _, label := range slices.Sorted(maps.Keys(c.Labels)) {
+		texts = append(texts, label, c.Labels[label])
+	}
+	return a.clusters.Once(&c, texts...)
+}
+
+// withoutCIDRs returns what blocks of several clusters have in common.
+func (a *Answers) withoutCIDRs(applied []network.Applied) []network.Applied {
+	var texts []string
+	for _, rule := range applied {
+		texts = append(texts, rule.Rule, strconv.Itoa(len(rule.Blocks)))
+		for _, b := range rule.Blocks {
+			texts = append(append(texts, b.ID, strconv.Itoa(len(b.Paths))), b.Paths...)
+		}
+	}
+	return a.rules.Once(applied, texts...)
 }
 
 // of returns the answers of a runtime, in the order of the ledger.
@@ -146,8 +169,12 @@ func (a *Answers) all(of history) []answer {
 	var all []answer
 	for k := of.last; k != nil; k = k.earlier {
 		part := answer{request: a.ids.Text(k.request), sequence: k.sequence, shoot: k.shoot}
-		if k.described != nil {
-			part.described = *k.described
+		if d := k.described; d != nil {
+			part.applied, part.fault = d.applied(), d.fault
+			if d.cluster != nil {
+				c := *d.cluster
+				c.Name, part.cluster = d.name, &c
+			}
 		}
 		all = append(all, part)
 	}
@@ -155,17 +182,18 @@ func (a *Answers) all(of history) []answer {
 	return all
 }
 
-func (a *Answers) label(set map[string]string) map[string]string {
-	key := make([]string, 0, 2*len(set))
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		key = append(key, name, set[name])
+// applied returns the rules with the CIDRs of their blocks.
+func (d *described) applied() []network.Applied {
+	all, left := slices.Clone(d.rules), d.cidrs
+	for i := range all {
+		all[i].Blocks = slices.Clone(all[i].Blocks)
+		for j := range all[i].Blocks {
+			end := 1 + int(left[0])
+			_ = all[i].Blocks[j].CIDR.UnmarshalBinary(left[1:end]) // kept has written it
+			left = left[end:]
+		}
 	}
-	joined := strings.Join(key, "\x00")
-	if known, there := a.labels[joined]; there {
-		return known
-	}
-	a.labels[joined] = set
-	return set
+	return all
 }
 
 // live returns the answers of a runtime, and whether it is still assigned.
@@ -185,6 +213,32 @@ func (a *Answers) eachLive() iter.Seq2[string, []answer] {
 			}
 		}
 	}
+}
+
+// applies reports whether an answer of a live runtime has the rule, or any rule if that is "".
+func (a *Answers) applies(runtime, rule string) bool {
+	h := a.runtimes[a.ids.Of(runtime)]
+	for k := h.last; k != nil && h.Assigned(); k = k.earlier {
+		if k.described != nil && applies(k.rules, rule) {
+			return true
+		}
+	}
+	return false
+}
+
+// applies reports whether the rule is one of those that were applied, or any was if it is "".
+func applies(applied []network.Applied, rule string) bool {
+	return slices.ContainsFunc(applied, func(a network.Applied) bool { return rule == "" || a.Rule == rule })
+}
+
+// readable returns the error of a live runtime's answer whose blocks cannot be parsed.
+func (a *Answers) readable() error {
+	for runtime, answers := range a.eachLive() {
+		if _, err := recordsOf(runtime, answers); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // gone reports whether a runtime is gone.

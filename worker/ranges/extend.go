@@ -168,7 +168,7 @@ func (x *Reconciler) begin(ctx context.Context, runtime string, answers []answer
 			}
 			// An event has taken this id: try the next one.
 		case events.StatusAssigned:
-			taken := newAnswers().answer(stored.Reply)
+			taken := answerOf(stored.Reply)
 			b.taken = &taken
 			return b, nil
 		default:

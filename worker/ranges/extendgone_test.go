@@ -46,7 +46,7 @@ func TestExtendOfOneThatGoes(t *testing.T) {
 // serve lets one worker serve one runtime with its stored answers.
 func (x *extending) serve(e *Reconciler, runtime string) {
 	x.t.Helper()
-	answers := []answer{newAnswers().answer(x.archive.stored[x.subjects.Reply(runtime, "req-"+runtime)].Reply)}
+	answers := []answer{answerOf(x.archive.stored[x.subjects.Reply(runtime, "req-"+runtime)].Reply)}
 	if err := e.extend(x.t.Context(), e.Networks(), runtime, answers); err != nil {
 		x.t.Error(err)
 	}
@@ -63,8 +63,9 @@ func (x *extending) disjoint(n int) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	if twice := network.Build(network.State{Records: found.Records}).Check(); len(twice) > 0 || len(found.Records) != n {
-		x.t.Errorf("a rebuild finds %v, and twice %v", found.Records, twice)
+	records := slices.Collect(found.Records())
+	if twice := network.Build(network.State{Records: records}).Check(); len(twice) > 0 || len(records) != n {
+		x.t.Errorf("a rebuild finds %v, and twice %v", records, twice)
 	}
 }
 

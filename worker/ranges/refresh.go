@@ -3,6 +3,7 @@ package ranges
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -34,34 +35,29 @@ type Keeper interface {
 // Gathered is the state of the network blocks as ledger and ClusterConfigs have it.
 type Gathered struct {
 	read    *Answers
-	notes   *network.Notes // nil if there are no ClusterConfigs, or they could not be read
-	Records []network.Record
-	Foreign []netip.Prefix // blocks of other allocators, sorted
+	notes   *network.Notes               // nil if there are no ClusterConfigs, or they could not be read
+	noted   map[string][]network.Applied // by runtime, of those that only ClusterConfigs name
+	Foreign []netip.Prefix               // blocks of other allocators, sorted
 }
 
 // Gather combines ledger and notes. The caller must have read the notes before the ledger. So if the runtime of a note
 // is neither assigned nor gone by the ledger, the ledger was lost or purged since, and the blocks of the note may be in
-// use: they become Records too. notes is nil if there are none. The error is that of a reply whose blocks cannot be
+// use: Records has them too. notes is nil if there are none. The error is that of a reply whose blocks cannot be
 // parsed.
 func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
-	g := &Gathered{read: read, notes: notes}
-	answered := map[network.Identity][]netip.Prefix{} // by Cluster
-	for runtime, answers := range read.eachLive() {
-		records, err := recordsOf(runtime, answers)
-		if err != nil {
-			return nil, err
-		}
-		g.Records = append(g.Records, records...)
-		if n, ok := noteOf(runtime, answers); ok && notes != nil {
-			for _, r := range records {
-				answered[n.Cluster] = append(answered[n.Cluster], blocksOf([]network.Applied{r.Applied})...)
-			}
-		}
+	if err := read.readable(); err != nil {
+		return nil, err
 	}
+	g := &Gathered{read: read, notes: notes, noted: map[string][]network.Applied{}}
 	if notes == nil {
 		return g, nil
 	}
-	noted := map[string][]network.Applied{}
+	answered := map[network.Identity][]netip.Prefix{} // by Cluster
+	for runtime, answers := range read.eachLive() {
+		if n, ok := noteOf(runtime, answers); ok {
+			answered[n.Cluster] = append(answered[n.Cluster], blocksOf(n.Applied)...)
+		}
+	}
 	for _, n := range slices.Concat(notes.Configs, notes.Clusters) {
 		_, assigned := read.live(n.Runtime)
 		switch {
@@ -72,18 +68,39 @@ func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
 			g.Foreign = append(g.Foreign, g.added(n)...)
 		default:
 			for _, applied := range n.Applied {
-				g.Foreign = append(g.Foreign, note(noted, n.Runtime, applied)...)
+				g.Foreign = append(g.Foreign, note(g.noted, n.Runtime, applied)...)
 			}
-		}
-	}
-	for runtime, all := range noted {
-		for _, applied := range all {
-			g.Records = append(g.Records, network.Record{Cluster: runtime, Applied: applied})
 		}
 	}
 	slices.SortFunc(g.Foreign, netip.Prefix.Compare)
 	g.Foreign = slices.Compact(g.Foreign)
 	return g, nil
+}
+
+// Records returns the records of live runtimes, and of those that only ClusterConfigs name.
+func (g *Gathered) Records() iter.Seq[network.Record] {
+	return func(yield func(network.Record) bool) {
+		for runtime, answers := range g.read.eachLive() {
+			records, _ := recordsOf(runtime, answers) // Gather has seen that they are readable
+			for _, r := range records {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+		for runtime, all := range g.noted {
+			for _, applied := range all {
+				if !yield(network.Record{Cluster: runtime, Applied: applied}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// has reports whether Records has a record of the runtime with the rule, or with any rule if that is "".
+func (g *Gathered) has(runtime, rule string) bool {
+	return g.read.applies(runtime, rule) || applies(g.noted[runtime], rule)
 }
 
 // note adds a rule to noted. Its runtime is one that only ClusterConfigs name, and not the ledger. If noted
@@ -186,14 +203,9 @@ func (x *Reconciler) refresh(ctx context.Context, g *Gathered) error {
 
 // restore puts the records back that Redis lacks, unless their runtime is gone. It returns their number.
 func (x *Reconciler) restore(ctx context.Context, state network.State, g *Gathered) (int, error) {
-	type key struct{ cluster, rule string }
-	there := map[key]bool{}
-	for _, r := range state.Records {
-		there[key{r.Cluster, r.Rule}] = true
-	}
 	restored := 0
-	for _, r := range g.Records {
-		if there[key{r.Cluster, r.Rule}] {
+	for r := range g.Records() {
+		if state.Has(r.Cluster, r.Rule) {
 			continue
 		}
 		place, rt, err := x.runtime(ctx, r.Cluster)
@@ -239,13 +251,9 @@ func gone(place account.Place, rt account.Runtime) bool {
 // note (they name no request) if the note has been removed and the runtime is not assigned. It returns the
 // number of runtimes.
 func (x *Reconciler) release(ctx context.Context, state network.State, g *Gathered) (int, error) {
-	remembered := map[string]bool{}
-	for _, r := range g.Records {
-		remembered[r.Cluster] = true
-	}
 	over := map[string]bool{} // by runtime: whether the ledger has it gone, or only no note has it
 	for _, r := range state.Records {
-		if left := g.read.gone(r.Cluster); left || g.notes != nil && len(r.Requests) == 0 && !remembered[r.Cluster] {
+		if left := g.read.gone(r.Cluster); left || g.notes != nil && len(r.Requests) == 0 && !g.has(r.Cluster, "") {
 			over[r.Cluster] = left
 		}
 	}
@@ -271,13 +279,9 @@ func (x *Reconciler) release(ctx context.Context, state network.State, g *Gather
 // effect after its caller has given up, and after another attempt has refused the request (rule 11). It
 // returns the number of these requests.
 func (x *Reconciler) returnRefused(ctx context.Context, state network.State, g *Gathered) (int, error) {
-	answered := map[[2]string]bool{}
-	for _, r := range g.Records {
-		answered[[2]string{r.Cluster, r.Rule}] = true
-	}
 	asked, returned := map[[2]string]bool{}, 0
 	for _, r := range state.Records {
-		if answered[[2]string{r.Cluster, r.Rule}] || g.read.gone(r.Cluster) {
+		if g.has(r.Cluster, r.Rule) || g.read.gone(r.Cluster) {
 			continue
 		}
 		for _, relier := range r.Requests {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hap-worker/hap-worker/engine/account"
@@ -119,7 +120,7 @@ func (r *Rebuilder) gatherRanges(ctx context.Context) (network.State, error) {
 	if err != nil {
 		return state, err
 	}
-	state.Records, state.Foreign = g.Records, g.Foreign
+	state.Records, state.Foreign = slices.Collect(g.Records()), g.Foreign
 	return state, nil
 }
 
