@@ -231,16 +231,6 @@ func applies(applied []network.Applied, rule string) bool {
 	return slices.ContainsFunc(applied, func(a network.Applied) bool { return rule == "" || a.Rule == rule })
 }
 
-// readable returns the error of a live runtime's answer whose blocks cannot be parsed.
-func (a *Answers) readable() error {
-	for runtime, answers := range a.eachLive() {
-		if _, err := recordsOf(runtime, answers); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // gone reports whether a runtime is gone.
 func (a *Answers) gone(runtime string) bool { return a.runtimes[a.ids.Of(runtime)].Gone() }
 

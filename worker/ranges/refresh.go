@@ -45,18 +45,18 @@ type Gathered struct {
 // use: Records has them too. notes is nil if there are none. The error is that of a reply whose blocks cannot be
 // parsed.
 func Gather(read *Answers, notes *network.Notes) (*Gathered, error) {
-	if err := read.readable(); err != nil {
-		return nil, err
-	}
 	g := &Gathered{read: read, notes: notes, noted: map[string][]network.Applied{}}
-	if notes == nil {
-		return g, nil
-	}
 	answered := map[network.Identity][]netip.Prefix{} // by Cluster
 	for runtime, answers := range read.eachLive() {
-		if n, ok := noteOf(runtime, answers); ok {
+		if _, err := recordsOf(runtime, answers); err != nil {
+			return nil, err
+		}
+		if n, ok := noteOf(runtime, answers); ok && notes != nil {
 			answered[n.Cluster] = append(answered[n.Cluster], blocksOf(n.Applied)...)
 		}
+	}
+	if notes == nil {
+		return g, nil
 	}
 	for _, n := range slices.Concat(notes.Configs, notes.Clusters) {
 		_, assigned := read.live(n.Runtime)
