@@ -108,8 +108,8 @@ func (d *daemon) watchIPAMConfig(ctx, background context.Context) error {
 
 func (d *daemon) networkRefused(ctx context.Context, source string, err error) {
 	d.networks.refused.Store(true)
-	d.tel.Metrics.Reload(ctx, telemetry.NetworkConfig, err)
 	d.log.Error("rejected the changed network configuration; the last valid one, if any, stays in use", "source", source, "error", err)
+	d.tel.Metrics.Reload(ctx, telemetry.NetworkConfig, err)
 }
 
 // takeNetwork applies a network configuration to events that are handled from now on, to waiting requests and to
@@ -131,8 +131,8 @@ func (d *daemon) takeNetwork(ctx context.Context, content []byte) error {
 	d.networks.content = content
 	d.networks.refused.Store(false)
 	d.networks.current.Store(config)
-	d.tel.Metrics.Reload(ctx, telemetry.NetworkConfig, nil)
 	d.log.Info("applied the network configuration", "parents", len(config.Parents), "rules", len(config.Rules))
+	d.tel.Metrics.Reload(ctx, telemetry.NetworkConfig, nil)
 	d.running.Go(func() { d.parts.extend.Configured(ctx) })
 	return nil
 }

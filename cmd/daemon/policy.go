@@ -72,7 +72,7 @@ func (d *daemon) watchPolicy(ctx, background context.Context) error {
 // reloaded reports that a part of the policy was reloaded from source, or why it was rejected. After a
 // rejection, the last valid version, if any, stays in use. more has further attributes for the log.
 func (d *daemon) reloaded(ctx context.Context, what telemetry.Configured, source string, err error, more ...any) {
-	d.tel.Metrics.Reload(ctx, what, err)
+	defer d.tel.Metrics.Reload(ctx, what, err)
 	if err != nil {
 		d.log.Error("rejected the policy, catalog or TypeInstances; the last valid version, if any, stays in use", append(more, "source", source, "error", err)...)
 		return

@@ -28,8 +28,8 @@ func (d *daemon) watchConfig(ctx context.Context) {
 			w.Wake() // with the new limits and rules, waiting requests may find an account
 		}
 		d.reconcile.Store(&next.Worker.Reconcile)
-		d.tel.Metrics.Reload(ctx, telemetry.WorkerConfig, nil)
 		d.log.Info("applied the changed configuration", "rules", decisions.Rules().Len())
+		d.tel.Metrics.Reload(ctx, telemetry.WorkerConfig, nil)
 		for _, warning := range next.Warnings() {
 			d.log.Warn(warning)
 		}
@@ -40,6 +40,8 @@ func (d *daemon) watchConfig(ctx context.Context) {
 	}
 }
 
+// reloadFailed tells of a changed file that is not applied. As everywhere, the line that says why comes before the count:
+// who sees the count looks for the line.
 func (d *daemon) reloadFailed(ctx context.Context, err error) {
 	if needs, is := errors.AsType[*config.NeedsRestart](err); is && needs.Rest == nil {
 		d.log.Warn("applied a part of the changed configuration; the rest needs a restart", "error", err)
@@ -49,6 +51,6 @@ func (d *daemon) reloadFailed(ctx context.Context, err error) {
 		d.log.Warn("changes of the configuration may be noticed late", "error", err)
 		return
 	}
-	d.tel.Metrics.Reload(ctx, telemetry.WorkerConfig, err)
 	d.log.Error("rejected the changed configuration; the last valid one stays in use", "error", err)
+	d.tel.Metrics.Reload(ctx, telemetry.WorkerConfig, err)
 }
